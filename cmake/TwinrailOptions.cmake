@@ -1,0 +1,55 @@
+# Options, and the flags that every target of the project is compiled with.
+
+set(TWINRAIL_TESTS AUTO CACHE STRING "Build the tests: ON, OFF, or AUTO (when GoogleTest is installed)")
+set_property(CACHE TWINRAIL_TESTS PROPERTY STRINGS AUTO ON OFF)
+set(TWINRAIL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+option(TWINRAIL_FUZZ "Build the libFuzzer targets (needs Clang)" OFF)
+option(TWINRAIL_BENCH "Build the micro-benchmarks of the layers (needs Google Benchmark)" OFF)
+option(TWINRAIL_WERROR "Treat warnings as errors" ON)
+option(TWINRAIL_PCH "Precompile the heavy headers of tests (faster, but hides a missing include)" OFF)
+option(TWINRAIL_ALL_CHECKS "Add to the test list what needs the sanitizer and fuzz trees, and the checks" OFF)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+find_program(TWINRAIL_CCACHE ccache)
+if(TWINRAIL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TWINRAIL_CCACHE})
+endif()
+
+add_library(twinrail_flags INTERFACE)
+target_compile_options(twinrail_flags INTERFACE -Wall -Wextra -Wshadow)
+if(TWINRAIL_WERROR)
+  target_compile_options(twinrail_flags INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 warns about overlapping copies inside std::string's own operator+ (GCC bug 105651).
+  target_compile_options(twinrail_flags INTERFACE -Wno-restrict)
+endif()
+
+if(TWINRAIL_SANITIZE)
+  target_compile_options(twinrail_flags INTERFACE -fsanitize=${TWINRAIL_SANITIZE} -fno-sanitize-recover=all
+                                                  -fno-omit-frame-pointer)
+  target_link_options(twinrail_flags INTERFACE -fsanitize=${TWINRAIL_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC's data-flow warnings see the sanitizer's own instructions and report what is not there.
+    target_compile_options(twinrail_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow
+                                                    -Wno-array-bounds)
+  endif()
+endif()
+
+if(TWINRAIL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "TWINRAIL_FUZZ needs Clang: configure with `cmake --preset fuzz`")
+  endif()
+  target_compile_options(twinrail_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
