@@ -1,12 +1,12 @@
-// Purpose: monotonic time as plain nanoseconds. Cores and rails are handed `now`; only engine and tools read the clock.
+// Purpose: monotonic time as plain nanoseconds. Cores and rails are handed `now`; only engine and tools read
+//          the clock.
 // Thread: any.
 // Units: nanoseconds since an arbitrary start (CLOCK_MONOTONIC).
 // Cost: one vDSO call, about 25 ns.
 #pragma once
 
-#include <time.h>
-
 #include <cstdint>
+#include <time.h>
 
 namespace twinrail {
 
@@ -18,9 +18,9 @@ inline constexpr Nanos kSecond = 1'000'000'000;
 inline constexpr Nanos kNever = INT64_MAX;
 
 inline Nanos monotonic_now() {
-    timespec ts{};
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return static_cast<Nanos>(ts.tv_sec) * kSecond + ts.tv_nsec;
+  timespec ts{};
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return static_cast<Nanos>(ts.tv_sec) * kSecond + ts.tv_nsec;
 }
 
 }  // namespace twinrail

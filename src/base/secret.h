@@ -1,6 +1,8 @@
 // Purpose: random identifiers and secrets from the kernel.
-// Thread: any. Cost: one getrandom(2) a call. Failures: getrandom of 16 bytes cannot fail on supported kernels;
-// should it, the process has no way to make safe ids and the call aborts with a message.
+// Thread: any.
+// Cost: one getrandom(2) a call.
+// Failures: getrandom of 16 bytes cannot fail on supported kernels; should it, the process has no way to make
+//           safe ids and the call aborts with a message.
 #pragma once
 
 #include <array>

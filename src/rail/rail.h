@@ -1,15 +1,18 @@
-// Purpose: the one contract of everything that moves a session's bytes. A rail joins one send ring and one receive ring
-//          at each end: it copies whole frames [from, to) of the send ring to the same positions of the peer's receive
-//          ring, then publishes `to`. Beside that it carries small control messages and reports. It decides nothing.
-// Thread: all calls on the engine's thread, except fence(), which is called once, on any thread, when the engine has
-//         given the rail up.
-// Ownership: a rail looks at the two rings, which outlive it, and owns its connection and mappings. Ranges given to
-//            publish() are read from the send ring until the peer releases them: the session guarantees that (rule 4).
+// Purpose: the one contract of everything that moves a session's bytes. A rail joins one send ring and one
+//          receive ring at each end: it copies whole frames [from, to) of the send ring to the same positions
+//          of the peer's receive ring, then publishes `to`. Beside that it carries small control messages and
+//          reports. It decides nothing.
+// Thread: all calls on the engine's thread, except fence(), which is called once, on any thread, when the
+//         engine has given the rail up.
+// Ownership: a rail looks at the two rings, which outlive it, and owns its connection and mappings. Ranges
+//            given to publish() are read from the send ring until the peer releases them: the session
+//            guarantees that (rule 4).
 // Units: positions in bytes, times in nanoseconds of the caller's clock.
 // Cost: one indirect call a batch. No allocation and no system call a message on rails that do not need one.
-// Failures: a rail that fails says so once by poll().failed and failure(); it then does nothing more until fence().
-//           A rail may also stay silent for ever: that is for the session to notice.
-// Source: design sections 2 and 3. The contract test (rail/contract_test.h) runs unchanged against every rail.
+// Failures: a rail that fails says so once by poll().failed and failure(); it then does nothing more until
+//           fence(). A rail may also stay silent for ever: that is for the session to notice.
+// Source: design sections 2 and 3. The contract test (rail/contract_test.h) runs unchanged against every
+//         rail.
 #pragma once
 
 #include <string>
@@ -26,93 +29,98 @@ enum class Kind : std::uint8_t { tcp = 0, shm = 1, verbs = 2 };
 inline constexpr std::size_t kKinds = 3;
 
 constexpr std::string_view name(Kind kind) {
-    constexpr std::string_view kNames[] = {"tcp", "shm", "verbs"};
-    return static_cast<std::size_t>(kind) < kKinds ? kNames[static_cast<std::size_t>(kind)] : "unknown";
+  constexpr std::string_view kNames[] = {"tcp", "shm", "verbs"};
+  return static_cast<std::size_t>(kind) < kKinds ? kNames[static_cast<std::size_t>(kind)] : "unknown";
 }
 
 /// What one call of poll() met.
 struct Poll {
-    bool progress = false;  ///< something came in, or bytes went out: the loop is not idle
-    bool control = false;   ///< receive_control() has a message
-    bool report = false;    ///< peer_report() may have grown (rails that push reports; shm's is looked at when needed)
-    bool failed = false;    ///< the rail is broken; failure() says how
+  bool progress = false;  ///< something came in, or bytes went out: the loop is not idle
+  bool control = false;   ///< receive_control() has a message
+  bool report = false;    ///< peer_report() may have grown (rails that push; shm's is looked at when needed)
+  bool failed = false;    ///< the rail is broken; failure() says how
 };
 
 /// Counted by the rail itself, both directions.
 struct Traffic {
-    std::uint64_t bytes_sent = 0;          ///< ring bytes handed to the medium
-    std::uint64_t publications_sent = 0;   ///< ranges published
-    std::uint64_t bytes_received = 0;      ///< ring bytes by which this rail's publications moved
-    std::uint64_t publications_polled = 0;
+  std::uint64_t bytes_sent = 0;         ///< ring bytes handed to the medium
+  std::uint64_t publications_sent = 0;  ///< ranges published
+  std::uint64_t bytes_received = 0;     ///< ring bytes by which this rail's publications moved
+  std::uint64_t publications_polled = 0;
 };
 
 struct Failure {
-    Reason reason = Reason::none;
-    std::string text;
+  Reason reason = Reason::none;
+  std::string text;
 };
 
 class Rail {
-  public:
-    virtual ~Rail() = default;
+ public:
+  virtual ~Rail() = default;
 
-    [[nodiscard]] virtual Kind kind() const = 0;
+  [[nodiscard]] virtual Kind kind() const = 0;
 
-    // ---- sending
+  // ---- sending
 
-    /// Takes frames [from, to). `from` is at most the highest position that the peer reported published, or the end of
-    /// what this rail took before; `to` is a frame boundary. What the rail already took is not repeated. Returns the end
-    /// of what it has taken so far: `to`, or less (then the rail is busy: call again after poll()).
-    [[nodiscard]] virtual Position publish(Position from, Position to) = 0;
-    /// The peer reported everything below published, by whichever rail: a rail that lags need not carry it. Rails that
-    /// have nothing queued ignore it.
-    virtual void skip_to(Position reported) { (void)reported; }
-    /// Below this the medium will not read the send ring any more as far as this end can know (rule 4, local half).
-    [[nodiscard]] virtual Position completed() const = 0;
-    /// One control message of at most kMaxControlBytes. Overtakes bulk. False: no room now, call again after poll().
-    [[nodiscard]] virtual bool send_control(std::span<const std::byte> message) = 0;
-    /// State, not an event: the rail may merge or drop reports, the latest one counts. Never blocks, never fails.
-    virtual void report(const wire::Report& report) = 0;
+  /// Takes frames [from, to). `from` is at most the highest position that the peer reported published, or the
+  /// end of what this rail took before; `to` is a frame boundary. What the rail already took is not repeated.
+  /// Returns the end of what it has taken so far: `to`, or less (then the rail is busy: call again after
+  /// poll()).
+  [[nodiscard]] virtual Position publish(Position from, Position to) = 0;
+  /// The peer reported everything below published, by whichever rail: a rail that lags need not carry it.
+  /// Rails that have nothing queued ignore it.
+  virtual void skip_to(Position reported) { (void)reported; }
+  /// Below this the medium will not read the send ring any more as far as this end can know (rule 4, local
+  /// half).
+  [[nodiscard]] virtual Position completed() const = 0;
+  /// One control message of at most kMaxControlBytes. Overtakes bulk. False: no room now, call again after
+  /// poll().
+  [[nodiscard]] virtual bool send_control(std::span<const std::byte> message) = 0;
+  /// State, not an event: the rail may merge or drop reports, the latest one counts. Never blocks, never
+  /// fails.
+  virtual void report(const wire::Report& report) = 0;
 
-    // ---- receiving
+  // ---- receiving
 
-    /// Moves what can be moved without blocking: sends queued bytes, writes arrived bytes into the receive ring and
-    /// publishes there. Never publishes beyond the receive ring's window.
-    virtual Poll poll(Nanos now) = 0;
-    /// Highest position that this rail has published at this end (0 before the first).
-    [[nodiscard]] virtual Position polled() const = 0;
-    /// Takes the oldest control message that has arrived. False: none.
-    [[nodiscard]] virtual bool receive_control(wire::ControlBuffer& to) = 0;
-    /// The peer's latest report over this rail; all zero before the first.
-    [[nodiscard]] virtual wire::Report peer_report() = 0;
+  /// Moves what can be moved without blocking: sends queued bytes, writes arrived bytes into the receive ring
+  /// and publishes there. Never publishes beyond the receive ring's window.
+  virtual Poll poll(Nanos now) = 0;
+  /// Highest position that this rail has published at this end (0 before the first).
+  [[nodiscard]] virtual Position polled() const = 0;
+  /// Takes the oldest control message that has arrived. False: none.
+  [[nodiscard]] virtual bool receive_control(wire::ControlBuffer& to) = 0;
+  /// The peer's latest report over this rail; all zero before the first.
+  [[nodiscard]] virtual wire::Report peer_report() = 0;
 
-    // ---- waiting
+  // ---- waiting
 
-    /// Becomes readable (and, while want_write(), writable) when poll() has something to do. -1: the rail has none and
-    /// has to be polled.
-    [[nodiscard]] virtual int descriptor() const = 0;
-    [[nodiscard]] virtual bool want_write() const { return false; }
-    /// Before the engine sleeps on the descriptor: asks the peer to wake us. False: something has arrived already, do
-    /// not sleep. disarm() after waking.
-    [[nodiscard]] virtual bool arm() { return true; }
-    virtual void disarm() {}
+  /// Becomes readable (and, while want_write(), writable) when poll() has something to do. -1: the rail has
+  /// none and has to be polled.
+  [[nodiscard]] virtual int descriptor() const = 0;
+  [[nodiscard]] virtual bool want_write() const { return false; }
+  /// Before the engine sleeps on the descriptor: asks the peer to wake us. False: something has arrived
+  /// already, do not sleep. disarm() after waking.
+  [[nodiscard]] virtual bool arm() { return true; }
+  virtual void disarm() {}
 
-    // ---- life
+  // ---- life
 
-    /// Begins to receive: from now on poll() publishes. Called once, before the first poll().
-    virtual void start() = 0;
-    /// On the engine's thread: nothing is sent or published by this rail from here on.
-    virtual void stop() = 0;
-    /// Ends the peer's ability to write (design rule 5). May block for milliseconds, so it is called off the loop,
-    /// after stop(). What had arrived before it counts: polled() may have grown.
-    virtual void fence() = 0;
-    /// On the engine's thread, after fence(): publishes what fence() found and gives the rings back, so that later frames
-    /// are read from local memory. False: the peer had published beyond the window. The rail is destroyed next.
-    [[nodiscard]] virtual bool finish() = 0;
+  /// Begins to receive: from now on poll() publishes. Called once, before the first poll().
+  virtual void start() = 0;
+  /// On the engine's thread: nothing is sent or published by this rail from here on.
+  virtual void stop() = 0;
+  /// Ends the peer's ability to write (design rule 5). May block for milliseconds, so it is called off the
+  /// loop, after stop(). What had arrived before it counts: polled() may have grown.
+  virtual void fence() = 0;
+  /// On the engine's thread, after fence(): publishes what fence() found and gives the rings back, so that
+  /// later frames are read from local memory. False: the peer had published beyond the window. The rail is
+  /// destroyed next.
+  [[nodiscard]] virtual bool finish() = 0;
 
-    [[nodiscard]] virtual const Failure& failure() const = 0;
-    [[nodiscard]] virtual const Traffic& traffic() const = 0;
-    /// For logs: "tcp 127.0.0.1:4000-127.0.0.1:5000".
-    [[nodiscard]] virtual std::string description() const = 0;
+  [[nodiscard]] virtual const Failure& failure() const = 0;
+  [[nodiscard]] virtual const Traffic& traffic() const = 0;
+  /// For logs: "tcp 127.0.0.1:4000-127.0.0.1:5000".
+  [[nodiscard]] virtual std::string description() const = 0;
 };
 
 }  // namespace twinrail::rail

@@ -4,7 +4,8 @@
 
 namespace twinrail::ring {
 
-ReceiveRing::ReceiveRing(std::shared_ptr<const Memory> memory, std::size_t bytes, Position start, std::size_t hold_slots)
+ReceiveRing::ReceiveRing(std::shared_ptr<const Memory> memory, std::size_t bytes, Position start,
+                         std::size_t hold_slots)
     : base_(memory->data()),
       mask_(bytes - 1),
       delivered_(start),
@@ -13,103 +14,106 @@ ReceiveRing::ReceiveRing(std::shared_ptr<const Memory> memory, std::size_t bytes
       last_start_(start),
       holds_(std::make_shared<HoldTable>(hold_slots)),
       local_(std::move(memory)) {
-    assert(is_power_of_two(bytes) && local_->size() >= bytes && start % 8 == 0);
-    segments_.push_back({kNoEnd, local_});
+  assert(is_power_of_two(bytes) && local_->size() >= bytes && start % 8 == 0);
+  segments_.push_back({kNoEnd, local_});
 }
 
 // A frame is acceptable when its form is right and it ends inside both the ring's lap and what is published.
 bool ReceiveRing::acceptable(wire::DecodedFrame frame, Position at, Position limit) const {
-    if (!frame.valid) return false;
-    const std::uint64_t bytes = wire::frame_bytes(frame.header.length);
-    const std::uint64_t to_end = size() - (at & mask_);
-    if (bytes > to_end || bytes > limit - at) return false;
-    if (frame.header.kind == wire::FrameKind::padding) return bytes == to_end && frame.header.length % 8 == 0;
-    return frame.header.length <= wire::largest_payload(size());
+  if (!frame.valid) return false;
+  const std::uint64_t bytes = wire::frame_bytes(frame.header.length);
+  const std::uint64_t to_end = size() - (at & mask_);
+  if (bytes > to_end || bytes > limit - at) return false;
+  if (frame.header.kind == wire::FrameKind::padding) return bytes == to_end && frame.header.length % 8 == 0;
+  return frame.header.length <= wire::largest_payload(size());
 }
 
 ReceiveRing::Next ReceiveRing::next(FrameView& frame) {
-    last_end_ = delivered_;
-    while (delivered_ < published_) {
-        if (delivered_ >= segment_end_) [[unlikely]] next_segment();
-        const std::byte* at = base_ + (delivered_ & mask_);
-        // Once, into a local: a same-host peer could change its ring after the check.
-        const wire::DecodedFrame decoded = wire::decode_frame(load_le<std::uint64_t>(at));
-        if (!acceptable(decoded, delivered_, published_)) [[unlikely]] return Next::corrupt;
-        const Position start = delivered_;
-        delivered_ += wire::frame_bytes(decoded.header.length);
-        if (decoded.header.kind == wire::FrameKind::padding) {
-            last_end_ = delivered_;
-            continue;
-        }
-        last_start_ = start;
-        frame.kind = decoded.header.kind;
-        frame.payload = {at + wire::kFrameHeaderBytes, decoded.header.length};
-        frame.end = delivered_;
-        return Next::frame;
+  last_end_ = delivered_;
+  while (delivered_ < published_) {
+    if (delivered_ >= segment_end_) [[unlikely]]
+      next_segment();
+    const std::byte* at = base_ + (delivered_ & mask_);
+    // Once, into a local: a same-host peer could change its ring after the check.
+    const wire::DecodedFrame decoded = wire::decode_frame(load_le<std::uint64_t>(at));
+    if (!acceptable(decoded, delivered_, published_)) [[unlikely]]
+      return Next::corrupt;
+    const Position start = delivered_;
+    delivered_ += wire::frame_bytes(decoded.header.length);
+    if (decoded.header.kind == wire::FrameKind::padding) {
+      last_end_ = delivered_;
+      continue;
     }
-    return Next::none;
+    last_start_ = start;
+    frame.kind = decoded.header.kind;
+    frame.payload = {at + wire::kFrameHeaderBytes, decoded.header.length};
+    frame.end = delivered_;
+    return Next::frame;
+  }
+  return Next::none;
 }
 
 FrameHold ReceiveRing::hold(const FrameView& frame) {
-    FrameHold hold;
-    HoldTable& table = *holds_;
-    (void)released();  // collects what was released, so that slots free up
-    if (frame.end != delivered_ || last_end_ == delivered_ || table.count_ == table.slots_.size()) return hold;
-    HoldTable::Slot& slot = table.slots_[(table.head_ + table.count_) % table.slots_.size()];
-    slot.start = last_start_;
-    slot.held.store(true, std::memory_order_relaxed);
-    ++table.count_;
-    last_end_ = delivered_;
-    hold.slot_ = &slot;
-    hold.table_ = holds_;
-    hold.memory_ = segments_.front().memory;
-    hold.payload_ = frame.payload;
-    return hold;
+  FrameHold hold;
+  HoldTable& table = *holds_;
+  (void)released();  // collects what was released, so that slots free up
+  if (frame.end != delivered_ || last_end_ == delivered_ || table.count_ == table.slots_.size()) return hold;
+  HoldTable::Slot& slot = table.slots_[(table.head_ + table.count_) % table.slots_.size()];
+  slot.start = last_start_;
+  slot.held.store(true, std::memory_order_relaxed);
+  ++table.count_;
+  last_end_ = delivered_;
+  hold.slot_ = &slot;
+  hold.table_ = holds_;
+  hold.memory_ = segments_.front().memory;
+  hold.payload_ = frame.payload;
+  return hold;
 }
 
 Position ReceiveRing::released() {
-    HoldTable& table = *holds_;
-    while (table.count_ > 0) {
-        const HoldTable::Slot& oldest = table.slots_[table.head_];
-        if (oldest.held.load(std::memory_order_acquire)) return oldest.start < last_end_ ? oldest.start : last_end_;
-        table.head_ = (table.head_ + 1) % table.slots_.size();
-        --table.count_;
-    }
-    return last_end_;
+  HoldTable& table = *holds_;
+  while (table.count_ > 0) {
+    const HoldTable::Slot& oldest = table.slots_[table.head_];
+    if (oldest.held.load(std::memory_order_acquire))
+      return oldest.start < last_end_ ? oldest.start : last_end_;
+    table.head_ = (table.head_ + 1) % table.slots_.size();
+    --table.count_;
+  }
+  return last_end_;
 }
 
 bool ReceiveRing::last_boundary(Position from, Position written, Position& boundary) const {
-    boundary = from;
-    while (boundary + wire::kFrameHeaderBytes <= written) {
-        const wire::DecodedFrame decoded = wire::decode_frame(load_le<std::uint64_t>(writable_at(boundary)));
-        if (!acceptable(decoded, boundary, boundary + size())) return false;
-        const std::uint64_t bytes = wire::frame_bytes(decoded.header.length);
-        if (bytes > written - boundary) return true;
-        boundary += bytes;
-    }
-    return true;
+  boundary = from;
+  while (boundary + wire::kFrameHeaderBytes <= written) {
+    const wire::DecodedFrame decoded = wire::decode_frame(load_le<std::uint64_t>(writable_at(boundary)));
+    if (!acceptable(decoded, boundary, boundary + size())) return false;
+    const std::uint64_t bytes = wire::frame_bytes(decoded.header.length);
+    if (bytes > written - boundary) return true;
+    boundary += bytes;
+  }
+  return true;
 }
 
 void ReceiveRing::switch_source(std::shared_ptr<const Memory> memory) {
-    Segment& last = segments_.back();
-    if (last.memory == memory) return;
-    last.end = published_;
-    segments_.push_back({kNoEnd, std::move(memory)});
-    // The segment that delivered_ ends in stays at the front until next(): a view given out may still be held.
-    segment_end_ = segments_.front().end;
+  Segment& last = segments_.back();
+  if (last.memory == memory) return;
+  last.end = published_;
+  segments_.push_back({kNoEnd, std::move(memory)});
+  // The segment that delivered_ ends in stays at the front until next(): a view given out may still be held.
+  segment_end_ = segments_.front().end;
 }
 
 void ReceiveRing::attach(std::shared_ptr<const Memory> peer_ring) {
-    assert(peer_ring->size() >= size());
-    switch_source(std::move(peer_ring));
+  assert(peer_ring->size() >= size());
+  switch_source(std::move(peer_ring));
 }
 
 void ReceiveRing::detach() { switch_source(local_); }
 
 void ReceiveRing::next_segment() {
-    while (delivered_ >= segments_.front().end) segments_.pop_front();
-    base_ = segments_.front().memory->data();
-    segment_end_ = segments_.front().end;
+  while (delivered_ >= segments_.front().end) segments_.pop_front();
+  base_ = segments_.front().memory->data();
+  segment_end_ = segments_.front().end;
 }
 
 }  // namespace twinrail::ring

@@ -1,6 +1,7 @@
-// Purpose: the sending half of one direction of a session: messages are framed into it once, rails copy from it.
-// Thread: one owner (the engine's thread); rails of the same session read it on that thread, a same-host peer reads
-//         published bytes through its own mapping.
+// Purpose: the sending half of one direction of a session: messages are framed into it once, rails copy from
+//          it.
+// Thread: one owner (the engine's thread); rails of the same session read it on that thread, a same-host peer
+//         reads published bytes through its own mapping.
 // Ownership: the Memory is shared with rails that hold it past the ring's end.
 // Units: positions are bytes that never wrap; position p lives at p mod size.
 // Cost: claim and commit touch the frame's own lines and this object; no allocation, no system call.
@@ -17,77 +18,86 @@
 namespace twinrail::ring {
 
 class SendRing {
-  public:
-    /// `bytes` is a power of two, 4 KiB or more. The first position is `start` (tests begin just below 2^32 and such).
-    SendRing(std::shared_ptr<const Memory> memory, std::size_t bytes, Position start = 0)
-        : base_(memory->data()), mask_(bytes - 1), tail_(start), limit_(start + bytes), start_(start), memory_(std::move(memory)) {
-        assert(is_power_of_two(bytes) && memory_->size() >= bytes && start % 8 == 0);
-    }
+ public:
+  /// `bytes` is a power of two, 4 KiB or more. The first position is `start` (tests begin just below 2^32 and
+  /// such).
+  SendRing(std::shared_ptr<const Memory> memory, std::size_t bytes, Position start = 0)
+      : base_(memory->data()),
+        mask_(bytes - 1),
+        tail_(start),
+        limit_(start + bytes),
+        start_(start),
+        memory_(std::move(memory)) {
+    assert(is_power_of_two(bytes) && memory_->size() >= bytes && start % 8 == 0);
+  }
 
-    [[nodiscard]] std::size_t size() const { return mask_ + 1; }
-    [[nodiscard]] std::uint32_t largest_payload() const { return static_cast<std::uint32_t>(wire::largest_payload(size())); }
+  [[nodiscard]] std::size_t size() const { return mask_ + 1; }
+  [[nodiscard]] std::uint32_t largest_payload() const {
+    return static_cast<std::uint32_t>(wire::largest_payload(size()));
+  }
 
-    /// Room for one payload of `length` bytes (at most largest_payload()), contiguous, or nullptr when the ring is full.
-    /// Nothing is taken until commit; a second claim replaces the first.
-    [[nodiscard]] std::byte* claim(std::uint32_t length) {
-        const std::uint64_t need = wire::frame_bytes(length);
-        const std::uint64_t to_end = size() - (tail_ & mask_);
-        const std::uint64_t pad = need <= to_end ? 0 : to_end;
-        if (tail_ + pad + need > limit_) return nullptr;
-        claimed_pad_ = pad;
-        return at(tail_ + pad) + wire::kFrameHeaderBytes;
-    }
+  /// Room for one payload of `length` bytes (at most largest_payload()), contiguous, or nullptr when the ring
+  /// is full. Nothing is taken until commit; a second claim replaces the first.
+  [[nodiscard]] std::byte* claim(std::uint32_t length) {
+    const std::uint64_t need = wire::frame_bytes(length);
+    const std::uint64_t to_end = size() - (tail_ & mask_);
+    const std::uint64_t pad = need <= to_end ? 0 : to_end;
+    if (tail_ + pad + need > limit_) return nullptr;
+    claimed_pad_ = pad;
+    return at(tail_ + pad) + wire::kFrameHeaderBytes;
+  }
 
-    /// Frames the claimed payload, of which `length` bytes (at most what was claimed) count. Returns the new tail. The
-    /// frame is immutable from here on; rails see it at the next flush.
-    Position commit(std::uint32_t length, wire::FrameKind kind = wire::FrameKind::message) {
-        if (claimed_pad_ != 0) pad(claimed_pad_);
-        put_header(tail_, {length, kind});
-        tail_ += wire::frame_bytes(length);
-        return tail_;
-    }
+  /// Frames the claimed payload, of which `length` bytes (at most what was claimed) count. Returns the new
+  /// tail. The frame is immutable from here on; rails see it at the next flush.
+  Position commit(std::uint32_t length, wire::FrameKind kind = wire::FrameKind::message) {
+    if (claimed_pad_ != 0) pad(claimed_pad_);
+    put_header(tail_, {length, kind});
+    tail_ += wire::frame_bytes(length);
+    return tail_;
+  }
 
-    /// End of the last frame.
-    [[nodiscard]] Position tail() const { return tail_; }
-    [[nodiscard]] Position start() const { return start_; }
-    /// Framing never goes beyond: what the peer released and no rail can still write, plus the size.
-    [[nodiscard]] Position limit() const { return limit_; }
-    [[nodiscard]] std::uint64_t free_bytes() const { return limit_ - tail_; }
+  /// End of the last frame.
+  [[nodiscard]] Position tail() const { return tail_; }
+  [[nodiscard]] Position start() const { return start_; }
+  /// Framing never goes beyond: what the peer released and no rail can still write, plus the size.
+  [[nodiscard]] Position limit() const { return limit_; }
+  [[nodiscard]] std::uint64_t free_bytes() const { return limit_ - tail_; }
 
-    /// Session side: ring space below `reusable` may be overwritten (rule 4). Never goes back.
-    void set_reusable(Position reusable) {
-        assert(reusable <= tail_);
-        if (reusable + size() > limit_) limit_ = reusable + size();
-    }
+  /// Session side: ring space below `reusable` may be overwritten (rule 4). Never goes back.
+  void set_reusable(Position reusable) {
+    assert(reusable <= tail_);
+    if (reusable + size() > limit_) limit_ = reusable + size();
+  }
 
-    /// Rail side: where position `at` is. A range [from, to) is at most two pieces.
-    [[nodiscard]] const std::byte* bytes_at(Position position) const { return base_ + (position & mask_); }
-    [[nodiscard]] std::size_t contiguous(Position from, Position to) const {
-        const std::uint64_t to_end = size() - (from & mask_);
-        return static_cast<std::size_t>(to - from < to_end ? to - from : to_end);
-    }
-    [[nodiscard]] const std::shared_ptr<const Memory>& memory() const { return memory_; }
+  /// Rail side: where position `at` is. A range [from, to) is at most two pieces.
+  [[nodiscard]] const std::byte* bytes_at(Position position) const { return base_ + (position & mask_); }
+  [[nodiscard]] std::size_t contiguous(Position from, Position to) const {
+    const std::uint64_t to_end = size() - (from & mask_);
+    return static_cast<std::size_t>(to - from < to_end ? to - from : to_end);
+  }
+  [[nodiscard]] const std::shared_ptr<const Memory>& memory() const { return memory_; }
 
-  private:
-    std::byte* at(Position position) const { return base_ + (position & mask_); }
-    void put_header(Position position, wire::FrameHeader header) {
-        store_le<std::uint64_t>(at(position), wire::encode(header));
-    }
-    void pad(std::uint64_t bytes) {
-        put_header(tail_, {static_cast<std::uint32_t>(bytes - wire::kFrameHeaderBytes), wire::FrameKind::padding});
-        tail_ += bytes;
-        claimed_pad_ = 0;
-    }
+ private:
+  std::byte* at(Position position) const { return base_ + (position & mask_); }
+  void put_header(Position position, wire::FrameHeader header) {
+    store_le<std::uint64_t>(at(position), wire::encode(header));
+  }
+  void pad(std::uint64_t bytes) {
+    put_header(tail_,
+               {static_cast<std::uint32_t>(bytes - wire::kFrameHeaderBytes), wire::FrameKind::padding});
+    tail_ += bytes;
+    claimed_pad_ = 0;
+  }
 
-    // Hot: read or written for every message.
-    std::byte* base_;
-    std::uint64_t mask_;
-    Position tail_;
-    Position limit_;
-    std::uint64_t claimed_pad_ = 0;
-    // Cold.
-    Position start_;
-    std::shared_ptr<const Memory> memory_;
+  // Hot: read or written for every message.
+  std::byte* base_;
+  std::uint64_t mask_;
+  Position tail_;
+  Position limit_;
+  std::uint64_t claimed_pad_ = 0;
+  // Cold.
+  Position start_;
+  std::shared_ptr<const Memory> memory_;
 };
 
 }  // namespace twinrail::ring

@@ -1,4 +1,5 @@
-// Purpose: the 16-byte header of a record on a TCP connection: a piece of ring at its position, or one control message.
+// Purpose: the 16-byte header of a record on a TCP connection: a piece of ring at its position, or one
+//          control message.
 // Thread: pure functions.
 // Source: docs/wire.md.
 //
@@ -22,31 +23,32 @@ inline constexpr std::uint16_t kRecordMark = 0x5254;
 enum class RecordType : std::uint8_t { data = 1, control = 2 };
 
 struct RecordHeader {
-    RecordType type = RecordType::data;
-    std::uint32_t length = 0;
-    Position position = 0;
+  RecordType type = RecordType::data;
+  std::uint32_t length = 0;
+  Position position = 0;
 };
 
 inline void encode(const RecordHeader& header, std::byte* to) {
-    store_le<std::uint32_t>(to, header.length);
-    store_le<std::uint8_t>(to + 4, static_cast<std::uint8_t>(header.type));
-    store_le<std::uint8_t>(to + 5, 0);
-    store_le<std::uint16_t>(to + 6, kRecordMark);
-    store_le<std::uint64_t>(to + 8, header.position);
+  store_le<std::uint32_t>(to, header.length);
+  store_le<std::uint8_t>(to + 4, static_cast<std::uint8_t>(header.type));
+  store_le<std::uint8_t>(to + 5, 0);
+  store_le<std::uint16_t>(to + 6, kRecordMark);
+  store_le<std::uint64_t>(to + 8, header.position);
 }
 
-/// False when the bytes are no record header that this version accepts: wrong mark, unknown type, empty, too long, or
-/// data that is not 8-aligned (frames are, and so are the pieces that ranges of frames are cut into).
+/// False when the bytes are no record header that this version accepts: wrong mark, unknown type, empty, too
+/// long, or data that is not 8-aligned (frames are, and so are the pieces that ranges of frames are cut
+/// into).
 inline bool decode(const std::byte* from, RecordHeader& header) {
-    header.length = load_le<std::uint32_t>(from);
-    const auto type = load_le<std::uint8_t>(from + 4);
-    header.type = static_cast<RecordType>(type);
-    header.position = load_le<std::uint64_t>(from + 8);
-    if (load_le<std::uint8_t>(from + 5) != 0 || load_le<std::uint16_t>(from + 6) != kRecordMark) return false;
-    if (header.length == 0) return false;
-    if (header.type == RecordType::data)
-        return header.length <= kMaxRecordBytes && header.length % 8 == 0 && header.position % 8 == 0;
-    return header.type == RecordType::control && header.length <= kMaxControlBytes && header.position == 0;
+  header.length = load_le<std::uint32_t>(from);
+  const auto type = load_le<std::uint8_t>(from + 4);
+  header.type = static_cast<RecordType>(type);
+  header.position = load_le<std::uint64_t>(from + 8);
+  if (load_le<std::uint8_t>(from + 5) != 0 || load_le<std::uint16_t>(from + 6) != kRecordMark) return false;
+  if (header.length == 0) return false;
+  if (header.type == RecordType::data)
+    return header.length <= kMaxRecordBytes && header.length % 8 == 0 && header.position % 8 == 0;
+  return header.type == RecordType::control && header.length <= kMaxControlBytes && header.position == 0;
 }
 
 }  // namespace twinrail::wire
