@@ -1,6 +1,9 @@
 # twinrail_layer, twinrail_tool, twinrail_test: one line for each folder.
 include(GoogleTest)
 
+# What `cmake --build --preset fuzz` builds; it exists also while there is nothing to fuzz.
+add_custom_target(fuzzers)
+
 # Gives every target of ours its flags and include paths.
 function(twinrail_common target scope)
   target_link_libraries(${target} PRIVATE twinrail_flags)
@@ -36,20 +39,19 @@ function(twinrail_gtest target)
   twinrail_register_test(${target})
 endfunction()
 
-# One libFuzzer program for each *_fuzz.cc given.
+# One libFuzzer program for each *_fuzz.cc given; a folder <stem>_seeds beside it is its first corpus.
 function(twinrail_fuzzers)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   foreach(source IN LISTS ARG_SOURCES)
     get_filename_component(stem ${source} NAME_WE)
     set_property(GLOBAL APPEND PROPERTY TWINRAIL_FUZZ_TARGETS ${stem})
+    get_filename_component(folder ${source} DIRECTORY)
+    set_property(GLOBAL PROPERTY TWINRAIL_FUZZ_SEEDS_${stem} ${folder}/${stem}_seeds)
     if(TWINRAIL_FUZZ)
       add_executable(${stem} ${source})
       twinrail_common(${stem} PRIVATE)
       target_link_libraries(${stem} PRIVATE ${ARG_LIBS})
       target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
-      if(NOT TARGET fuzzers)
-        add_custom_target(fuzzers)
-      endif()
       add_dependencies(fuzzers ${stem})
     endif()
   endforeach()

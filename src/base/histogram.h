@@ -1,12 +1,14 @@
 // Log-linear histogram of 64-bit values, made for latencies in nanoseconds.
 //
-// Purpose:   percentiles of many samples in fixed memory. Values below 128 are kept exactly; above, each power of
-//            two is split into 64 equal buckets, so a reported percentile is at most 1/64 (1.5625 %) above the
-//            sample it stands for, and never below it.
+// Purpose:   percentiles of many samples in fixed memory. Values below 128 are kept exactly; above, each
+// power of
+//            two is split into 64 equal buckets, so a reported percentile is at most 1/64 (1.5625 %) above
+//            the sample it stands for, and never below it.
 // Thread:    none of it is synchronised; one writer, or merge() per-thread histograms.
 // Ownership: a plain value of about 30 KiB; keep it out of deep stacks.
 // Units:     whatever the caller records; `_ns` by habit.
-// Cost:      record() is a bit scan, a shift and a few adds: no allocation, no data-dependent branch. Reading a
+// Cost:      record() is a bit scan, a shift and a few adds: no allocation, no data-dependent branch. Reading
+// a
 //            percentile walks the buckets (under 4,000).
 // Failures:  none; every 64-bit value has a bucket, and the sum has 128 bits.
 // Source:    the bucketing idea is HdrHistogram's (http://hdrhistogram.org).
@@ -59,8 +61,9 @@ class Histogram {
     return sum / static_cast<double>(count_);
   }
 
-  // The value that at least `percent` % of the samples do not exceed: percentile(50) is the median, percentile(0)
-  // the minimum, percentile(100) the maximum. Out-of-range (and NaN) arguments are taken as the nearest end.
+  // The value that at least `percent` % of the samples do not exceed: percentile(50) is the median,
+  // percentile(0) the minimum, percentile(100) the maximum. Out-of-range (and NaN) arguments are taken as the
+  // nearest end.
   [[nodiscard]] std::uint64_t percentile(double percent) const {
     if (count_ == 0) return 0;
     if (!(percent > 0.0)) return min_;

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# ctest: LABELS check TIMEOUT 30 FULL
+"""The trees that the tests have built cover each compiler we promise, with warnings as errors.
+
+The trees are compiled whole by `./twinrail test` before any test runs; this looks at who compiled them.
+"""
+
+import json
+import re
+import shutil
+import sys
+
+from lib import sources
+
+PROMISED = {"GNU 11": "g++-11", "GNU 12": "g++-12", "Clang 14": "clang++-14"}
+FLAGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror", "-std=c++20")
+
+
+def compiler_of(tree):
+    notes = list((tree / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake"))
+    if not notes:
+        return None
+    text = notes[0].read_text(encoding="utf-8")
+    family = re.search(r'CMAKE_CXX_COMPILER_ID "([^"]+)"', text).group(1)
+    version = re.search(r'CMAKE_CXX_COMPILER_VERSION "(\d+)', text).group(1)
+    return f"{family} {version}"
+
+
+def main():
+    problems, covered = [], {}
+    for name in ("release", "asan", "tsan"):
+        tree = sources.ROOT / "build" / name
+        compiler = compiler_of(tree)
+        if compiler is None:
+            problems.append(f"build/{name} is not configured")
+            continue
+        covered.setdefault(compiler, []).append(name)
+        for entry in json.loads((tree / "compile_commands.json").read_text(encoding="utf-8")):
+            lacking = [f for f in FLAGS if f not in entry["command"].split()]
+            if lacking and "/build/" not in entry["file"]:
+                problems.append(f"{name}: {entry['file']} is compiled without {' '.join(lacking)}")
+    for compiler, trees in sorted(covered.items()):
+        print(f"{compiler}: {', '.join(trees)}")
+    for compiler, program in PROMISED.items():
+        if compiler not in covered:
+            if shutil.which(program):
+                problems.append(f"{program} is installed, but no tree is compiled by it; remove build/ and try again")
+            else:
+                print(f"{compiler}: not in this distribution, not covered here")
+    sources.finish("compilers", problems, len(covered))
+
+
+if __name__ == "__main__":
+    main()
