@@ -23,31 +23,45 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
 
 constexpr bool is_power_of_two(std::uint64_t value) { return std::has_single_bit(value); }
 
-/// Fields on the wire are little-endian whatever the host is.
+namespace detail {
+
+template <typename T>
+constexpr T reverse_bytes(T value) {
+  T reversed = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    reversed = static_cast<T>((std::uint64_t{reversed} << 8) | ((value >> (8 * i)) & 0xff));
+  return reversed;
+}
+
+/// Between the host's order and little-endian; the same function both ways.
+template <typename T>
+constexpr T little_endian(T value) {
+  static_assert(std::is_unsigned_v<T>);
+  if constexpr (std::endian::native == std::endian::big) return reverse_bytes(value);
+  return value;
+}
+
+}  // namespace detail
+
+/// Fields on the wire are little-endian whatever the host is. The address need not be aligned.
 template <typename T>
 [[nodiscard]] inline T load_le(const std::byte* from) {
-  static_assert(std::is_unsigned_v<T>);
   T value;
   std::memcpy(&value, from, sizeof value);
-  if constexpr (std::endian::native == std::endian::big) {
-    T swapped = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i)
-      swapped = static_cast<T>((swapped << 8) | ((value >> (8 * i)) & 0xff));
-    value = swapped;
-  }
-  return value;
+  return detail::little_endian(value);
 }
 
 template <typename T>
 inline void store_le(std::byte* to, T value) {
-  static_assert(std::is_unsigned_v<T>);
-  if constexpr (std::endian::native == std::endian::big) {
-    T swapped = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i)
-      swapped = static_cast<T>((swapped << 8) | ((value >> (8 * i)) & 0xff));
-    value = swapped;
-  }
+  value = detail::little_endian(value);
   std::memcpy(to, &value, sizeof value);
+}
+
+/// The same by exactly one load from an 8-aligned address, which the compiler may neither split nor repeat:
+/// for memory that a peer process may change after the value has been checked. Orders nothing.
+[[nodiscard]] inline std::uint64_t load_le_once(const std::byte* from) {
+  return detail::little_endian(
+      __atomic_load_n(reinterpret_cast<const std::uint64_t*>(from), __ATOMIC_RELAXED));
 }
 
 /// One turn of a wait loop: lets the sibling hyper-thread run and saves power; about 40 cycles on recent x86.

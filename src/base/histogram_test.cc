@@ -2,24 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/testing/seed.h"
 
 namespace twinrail {
 namespace {
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
-
-std::uint64_t test_seed() {
-  const char* given = std::getenv("TWINRAIL_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
-}
 
 TEST(Histogram, EmptyReadsAsZero) {
   const Histogram h;
@@ -89,9 +84,7 @@ TEST(Histogram, MeanSurvivesSumsBeyond64Bits) {
 }
 
 TEST(Histogram, PercentilesMatchTheSortedSamplesWithinTheBound) {
-  const std::uint64_t seed = test_seed();
-  SCOPED_TRACE("rerun with TWINRAIL_TEST_SEED=" + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(testing::test_seed());
   std::vector<std::uint64_t> samples;
   const auto h = std::make_unique<Histogram>();
   for (int i = 0; i < 20000; ++i) {

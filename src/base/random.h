@@ -23,7 +23,10 @@ class Random {
   std::uint64_t below(std::uint64_t bound) { return bound == 0 ? 0 : next() % bound; }
 
   /// Uniform in [low, high], both included.
-  std::uint64_t between(std::uint64_t low, std::uint64_t high) { return low + below(high - low + 1); }
+  std::uint64_t between(std::uint64_t low, std::uint64_t high) {
+    const std::uint64_t count = high - low + 1;  // 0: all 2^64 values
+    return count == 0 ? next() : low + below(count);
+  }
 
   /// True in `per_million` of a million calls.
   bool chance(std::uint64_t per_million) { return below(1'000'000) < per_million; }

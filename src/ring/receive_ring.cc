@@ -35,7 +35,7 @@ ReceiveRing::Next ReceiveRing::next(FrameView& frame) {
       next_segment();
     const std::byte* at = base_ + (delivered_ & mask_);
     // Once, into a local: a same-host peer could change its ring after the check.
-    const wire::DecodedFrame decoded = wire::decode_frame(load_le<std::uint64_t>(at));
+    const wire::DecodedFrame decoded = wire::decode_frame(load_le_once(at));
     if (!acceptable(decoded, delivered_, published_)) [[unlikely]]
       return Next::corrupt;
     const Position start = delivered_;
