@@ -1,12 +1,9 @@
 // Purpose: the messages that two session cores exchange beside the ring: reports, heartbeats, upgrade,
-//          retreat, close.
-// Thread: pure functions.
-// Ownership: `blob` of a decoded message looks into the decoded bytes.
-// Failures: decode answers false for unknown types, short or long bodies; the session then ends with
-//           protocol_error.
-// Source: docs/wire.md. Everything here may be repeated, and everything but OFFER and OFFER_REPLY may be lost
-//         with the connection that carries it: reports are state, RETIRE is repeated until FENCED, CLOSE
-//         until CLOSED.
+// retreat, close. Thread: pure functions. Ownership: `blob` of a decoded message looks into the decoded
+// bytes. Failures: decode answers false for unknown types, short or long bodies; the session then ends with
+// protocol_error. Source: docs/wire.md. Everything here may be repeated, and everything but OFFER and
+// OFFER_REPLY may be lost with the
+//         connection that carries it: reports are state, RETIRE is repeated until FENCED, CLOSE until CLOSED.
 #pragma once
 
 #include <array>
@@ -50,13 +47,13 @@ inline constexpr std::size_t kMaxBlobBytes = 512;
 /// One control message; which fields count depends on the type (see ControlType).
 struct Control {
   ControlType type = ControlType::report;
-  Report report;
+  Report report = {};
   std::uint64_t number = 0;  ///< ping, echo, probe, probe_echo
   std::uint64_t epoch = 0;   ///< offer, offer_reply, ready, retire, fenced
   Position position = 0;     ///< close
   Reason reason = Reason::none;
-  std::uint8_t rail = 0;            ///< offer: the kind of rail, as rail::Kind
-  std::span<const std::byte> blob;  ///< offer, offer_reply; probe: filler (its content is ignored)
+  std::uint8_t rail = 0;                 ///< offer: the kind of rail, as rail::Kind
+  std::span<const std::byte> blob = {};  ///< offer, offer_reply; probe: filler (its content is ignored)
 };
 
 /// The encoded message in a buffer of its own; 0 bytes never happen for a Control whose blob keeps its bound.
