@@ -2,14 +2,16 @@
 # ctest: LABELS check TIMEOUT 900 PROCESSORS 2 COST 200 FULL
 """clang-tidy finds nothing in the sources that are compiled. Arguments: only the files whose path contains one.
 
-A file is looked at again only when it, a header of ours below it, or .clang-tidy has changed: clean results are kept
-by content in build/tidy.
+clang-tidy walks every declaration of every header, the standard library's too, once for each check: a source of 200
+lines takes it seconds. So a layer's sources go to it as one file that includes them (one by one when they do not
+compile together), tests are shown to a few checks only, and clean results are kept by content in build/tidy.
 """
 
 import hashlib
 import json
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +19,12 @@ import sys
 from lib import sources
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
-NOISE = re.compile(r"^\d+ warnings? (generated|treated)|^Suppressed \d+ warnings|^Use -header-filter")
+NOISE = re.compile(r"^\d+ (warnings?|errors?).* generated|^Suppressed \d+ warnings|^Use -header-filter|^Found compiler")
+TEST = re.compile(r"_(test|fuzz|bench)\.cc$")
+TEST_CHECKS = ("-*,bugprone-use-after-move,bugprone-infinite-loop,bugprone-dangling-handle,bugprone-unused-raii,"
+               "bugprone-sizeof-expression,bugprone-copy-constructor-init,readability-duplicate-include")
+GROUP = 10
+CLEAN = sources.ROOT / "build" / "tidy"
 
 
 def tidy_tool():
@@ -27,19 +34,23 @@ def tidy_tool():
     return None
 
 
-def database():
-    """A tree compiled by Clang, whose flags clang-tidy understands, and its precompiled headers too."""
+def compile_commands():
+    """From the tree compiled by Clang, whose flags clang-tidy understands, and its precompiled headers too."""
     for tree in ("tsan", "release"):
         path = sources.ROOT / "build" / tree / "compile_commands.json"
         if path.is_file():
-            return path
+            entries = json.loads(path.read_text(encoding="utf-8"))
+            # Generated sources, such as that of a precompiled header, are not ours; a removed one is nobody's.
+            return {f: e for f, e in ((pathlib.Path(e["file"]), e) for e in entries)
+                    if f.is_file() and "build" not in f.relative_to(sources.ROOT).parts[:1]}
     return None
 
 
 class Contents:
-    """Hash of a file together with everything of ours that it includes."""
+    """Hash of files together with everything of ours that they include."""
 
-    def __init__(self):
+    def __init__(self, settings):
+        self.settings = settings
         self.closures = {}
 
     def closure(self, path):
@@ -53,38 +64,81 @@ class Contents:
                         break
         return self.closures[path]
 
-    def key(self, path, settings):
-        digest = hashlib.sha256(settings)
-        for part in sorted(self.closure(path)):
+    def key(self, files):
+        digest = hashlib.sha256(self.settings)
+        for part in sorted(set().union(*(self.closure(f) for f in files))):
             digest.update(str(part).encode() + b"\0" + part.read_bytes())
         return digest.hexdigest()
 
 
+def groups_of(files):
+    """Lists of sources that are looked at together."""
+    together, alone = {}, []
+    for path in files:
+        if TEST.search(path.name) or path.relative_to(sources.ROOT).parts[0] == "tests":
+            alone.append([path])
+        else:
+            together.setdefault(path.relative_to(sources.ROOT).parts[:2], []).append(path)
+    groups = []
+    for members in together.values():
+        groups += [members[i:i + GROUP] for i in range(0, len(members), GROUP)]
+    return groups + alone
+
+
+class Tidy:
+    def __init__(self, tool, commands):
+        self.tool = tool
+        self.commands = commands
+
+    def job(self, files, key):
+        """(name, argv) that looks at `files` together."""
+        if len(files) == 1:
+            target, folder = files[0], pathlib.Path(self.commands[files[0]]["directory"])
+        else:
+            folder = CLEAN / "together" / key
+            folder.mkdir(parents=True, exist_ok=True)
+            target = folder / "together.cc"
+            target.write_text("".join(f'#include "{f}"\n' for f in files), encoding="utf-8")
+            entry = self.commands[files[0]]
+            words = [str(target) if w == str(files[0]) else w for w in shlex.split(entry["command"])]
+            (folder / "compile_commands.json").write_text(
+                json.dumps([{"directory": entry["directory"], "file": str(target), "arguments": words}]),
+                encoding="utf-8")
+        checks = [f"--checks={TEST_CHECKS}"] if len(files) == 1 and TEST.search(files[0].name) else []
+        return key, [self.tool, "--quiet", *checks, "-p", str(folder), "--extra-arg=-Wno-unknown-warning-option",
+                     str(target)]
+
+    def run(self, keyed, final):
+        """Looks at {key: files}; returns the keys that are not clean. Only a final run says why."""
+        return set(sources.run_parallel([self.job(files, key) for key, files in keyed.items()],
+                                        show_command=False, show_output=final, noise=NOISE))
+
+
 def main():
-    tool, commands = tidy_tool(), database()
+    tool, commands = tidy_tool(), compile_commands()
     if tool is None or commands is None:
         print("skipped: needs clang-tidy and a configured build (./twinrail test makes both)")
         sys.exit(sources.SKIPPED)
-    clean = sources.ROOT / "build" / "tidy"
-    clean.mkdir(parents=True, exist_ok=True)
-    settings = (sources.ROOT / ".clang-tidy").read_bytes()
+    CLEAN.mkdir(parents=True, exist_ok=True)
+    settings = (sources.ROOT / ".clang-tidy").read_bytes() + TEST_CHECKS.encode()
     settings += subprocess.run([tool, "--version"], capture_output=True, check=True).stdout
+    contents, tidy = Contents(settings), Tidy(tool, commands)
 
-    # Generated sources, such as that of a precompiled header, are not ours.
-    files = {pathlib.Path(e["file"]) for e in json.loads(commands.read_text(encoding="utf-8"))}
-    files = sorted(f for f in files if "build" not in f.relative_to(sources.ROOT).parts[:1])
-    if sys.argv[1:]:
-        files = [f for f in files if any(part in str(f) for part in sys.argv[1:])]
-    contents = Contents()
-    keys = {f: contents.key(f, settings) for f in files}
-    jobs = [(f, [tool, "--quiet", "-p", str(commands.parent), "--extra-arg=-Wno-unknown-warning-option", str(f)])
-            for f in files if not (clean / keys[f]).exists()]
-    failed = set(sources.run_parallel(jobs, show_command=False, noise=NOISE))
-    for path, _ in jobs:
-        if path not in failed:
-            (clean / keys[path]).touch()
-    print(f"{len(jobs)} looked at, the others are unchanged since they were clean")
-    sources.finish("tidy", [sources.relative(f) for f in sorted(failed)], len(files))
+    files = sorted(f for f in commands if not sys.argv[1:] or any(part in str(f) for part in sys.argv[1:]))
+    wanted = {contents.key(group): group for group in groups_of(files)}
+    wanted = {key: group for key, group in wanted.items() if not (CLEAN / key).exists()}
+    looked_at = sum(len(group) for group in wanted.values())
+    # What is not clean together may only clash together (two local helpers of one name), so alone it is asked again.
+    failed = tidy.run({k: g for k, g in wanted.items() if len(g) > 1}, final=False)
+    single = {contents.key([f]): [f] for k in failed for f in wanted[k]}
+    single.update({k: g for k, g in wanted.items() if len(g) == 1})
+    single = {k: g for k, g in single.items() if not (CLEAN / k).exists()}
+    bad = tidy.run(single, final=True)
+    for key in (wanted.keys() - failed) | (single.keys() - bad):
+        (CLEAN / key).touch()
+    shutil.rmtree(CLEAN / "together", ignore_errors=True)
+    print(f"{looked_at} looked at, the others are unchanged since they were clean")
+    sources.finish("tidy", sorted(sources.relative(single[k][0]) for k in bad), len(files))
 
 
 if __name__ == "__main__":
