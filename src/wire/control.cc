@@ -47,7 +47,7 @@ constexpr Shape shape_of(ControlType type) {
 // A probe fills a whole packet; every other blob keeps the tighter bound.
 constexpr std::size_t blob_bound(ControlType type) {
   const bool probe = type == ControlType::probe || type == ControlType::probe_echo;
-  return probe ? kMaxControlBytes - 16 : kMaxBlobBytes;
+  return probe ? kMaxProbeBytes : kMaxBlobBytes;
 }
 
 }  // namespace
@@ -85,9 +85,12 @@ void encode(const Control& control, ControlBuffer& to) {
   if (shape.rail) writer.u8(control.rail);
   if (shape.report) encode(control.report, writer);
   if (shape.blob) {
-    const auto blob = control.blob.first(std::min(control.blob.size(), blob_bound(control.type)));
-    writer.u16(static_cast<std::uint16_t>(blob.size()));
-    writer.bytes(blob);
+    if (control.blob.size() > blob_bound(control.type)) {
+      to.size = 0;
+      return;
+    }
+    writer.u16(static_cast<std::uint16_t>(control.blob.size()));
+    writer.bytes(control.blob);
   }
   to.size = writer.failed() ? 0 : writer.written();
 }

@@ -43,6 +43,7 @@ enum class ControlType : std::uint8_t {
 };
 
 inline constexpr std::size_t kMaxBlobBytes = 512;
+inline constexpr std::size_t kMaxProbeBytes = kMaxControlBytes - 16;
 
 /// One control message; which fields count depends on the type (see ControlType).
 struct Control {
@@ -56,7 +57,8 @@ struct Control {
   std::span<const std::byte> blob = {};  ///< offer, offer_reply; probe: filler (its content is ignored)
 };
 
-/// The encoded message in a buffer of its own; 0 bytes never happen for a Control whose blob keeps its bound.
+/// The encoded message in a buffer of its own; empty when the Control's blob was longer than its bound, which
+/// is the caller's mistake: a cut blob would fail at the other end, far from its cause.
 struct ControlBuffer {
   std::array<std::byte, kMaxControlBytes> bytes;
   std::size_t size = 0;

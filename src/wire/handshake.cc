@@ -1,6 +1,7 @@
 #include "wire/handshake.h"
 
 #include <algorithm>
+#include <array>
 
 namespace twinrail::wire {
 namespace {
@@ -155,6 +156,27 @@ HandshakeStatus take_message(std::uint16_t type, std::span<const std::byte> body
   }
 }
 
+// Body bytes of each type, so that a header alone tells what will never become a message: the connection ends
+// at once and not at the handshake's deadline.
+struct Bounds {
+  std::uint32_t least;
+  std::uint32_t most;
+};
+constexpr std::uint32_t kHelloBytes = 54;
+constexpr std::array kBodyBytes = {Bounds{1, 0},  // there is no type 0
+                                   Bounds{kHelloBytes, kHelloBytes + kMaxChannelBytes},
+                                   Bounds{68, 68},
+                                   Bounds{26, 26},
+                                   Bounds{112, 112},
+                                   Bounds{88, 88}};
+static_assert(kBodyBytes.size() == std::variant_size_v<Handshake> + 1);
+static_assert(kBodyBytes[1].most <= kMaxHandshakeBytes - kHandshakeHeaderBytes);
+
+bool plausible(std::uint16_t type, std::uint32_t body_bytes) {
+  return type < kBodyBytes.size() && body_bytes >= kBodyBytes[type].least &&
+         body_bytes <= kBodyBytes[type].most;
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const Handshake& message) {
@@ -188,7 +210,7 @@ HandshakeDecoded decode_handshake(std::span<const std::byte> from) {
     result.status = HandshakeStatus::wrong_version;
     return result;
   }
-  if (body_bytes > kMaxHandshakeBytes - kHandshakeHeaderBytes) {
+  if (!plausible(type, body_bytes)) {
     result.status = HandshakeStatus::malformed;
     return result;
   }

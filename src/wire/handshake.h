@@ -98,9 +98,12 @@ struct HandshakeDecoded {
   Handshake message;
 };
 
+/// A channel beyond kMaxChannelBytes is cut; who takes names from an application refuses longer ones before.
 std::vector<std::byte> encode(const Handshake& message);
-/// Reads one message at the start of `from`. Says wrong_magic as soon as the first byte differs: an HTTP
-/// client or an echo server is told from a slow peer without waiting for sixteen bytes.
+/// Reads one message at the start of `from`. Every refusal comes with the first bytes that show it:
+/// wrong_magic with the first byte that differs, so that an HTTP client is told from a slow peer without
+/// waiting for sixteen bytes; wrong_version and malformed with the header. An echo server gives our own
+/// message back, which is well formed: who sent a HELLO or RESUME and gets one refuses it.
 HandshakeDecoded decode_handshake(std::span<const std::byte> from);
 
 }  // namespace twinrail::wire
