@@ -37,6 +37,9 @@ constexpr std::string_view name(Kind kind) {
   return static_cast<std::size_t>(kind) < kKinds ? kNames[static_cast<std::size_t>(kind)] : "unknown";
 }
 
+/// What completed() answers on a rail that never holds up the reuse of the send ring.
+inline constexpr Position kPinsNothing = ~Position{0};
+
 /// What one call of poll() met.
 struct Poll {
   bool progress = false;  ///< something came in, or bytes went out: the loop is not idle
@@ -84,7 +87,7 @@ class Rail {
   /// Rails that have nothing queued ignore it.
   virtual void skip_to(Position reported) { (void)reported; }
   /// Below this the medium will not read the send ring any more as far as this end can know (rule 4, local
-  /// half).
+  /// half). kPinsNothing on rails whose receiver ignores what was reused: there the peer's release is enough.
   [[nodiscard]] virtual Position completed() const = 0;
   /// One control message of at most kMaxControlBytes. Overtakes bulk. False: no room now, call again after
   /// poll().
@@ -120,7 +123,8 @@ class Rail {
 
   /// Begins to receive: from now on poll() publishes. Called once, before the first poll().
   virtual void start() = 0;
-  /// On the engine's thread: nothing is sent or published by this rail from here on.
+  /// On the engine's thread: nothing of the rings is sent or published by this rail from here on. Control
+  /// that was queued before still goes out by poll() while want_write(); nothing is received.
   virtual void stop() = 0;
   /// Ends the peer's ability to write (design rule 5). May block for milliseconds, so it is called off the
   /// loop, after stop(). What had arrived before it counts: polled() may have grown.
