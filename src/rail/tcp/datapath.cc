@@ -1,0 +1,64 @@
+#include <cstring>
+
+#include "rail/tcp/tcp_rail.h"
+
+namespace twinrail::rail {
+
+TcpRail::TcpRail(std::unique_ptr<ByteStream> stream, const ring::SendRing& send, ring::ReceiveRing& receive,
+                 std::span<const std::byte> received)
+    : stream_(std::move(stream)), sender_(send, traffic_), receiver_(receive, traffic_, received) {}
+
+Position TcpRail::publish(Position from, Position to) {
+  return is_live() ? sender_.publish(*stream_, from, to) : sender_.target();
+}
+
+bool TcpRail::send_control(std::span<const std::byte> message) {
+  return is_live() && sender_.send_control(message);
+}
+
+void TcpRail::report(const wire::Report& report) {
+  if (is_live()) sender_.report(report);
+}
+
+Poll TcpRail::poll(Nanos /*now*/) {
+  Poll poll;
+  if (state_ == State::failed) {
+    poll.control = receiver_.control_waits();
+    return poll;
+  }
+  if (sender_.pending() && sender_.failed() == 0) poll.progress = sender_.flush(*stream_);
+  if (state_ != State::running) return poll;
+  const bool came = receiver_.receive(*stream_);
+  poll.progress |= came;
+  poll.report = receiver_.take_report_flag();
+  poll.control = receiver_.control_waits();
+  fail_if_broken(poll, !came);
+  return poll;
+}
+
+// A write error alone does not end the rail while there is something to read: the peer's last words (CLOSED,
+// say) may stand before the reset.
+void TcpRail::fail_if_broken(Poll& poll, bool stream_is_empty) {
+  if (receiver_.failed()) {
+    failure_ = receiver_.failure();
+  } else if (sender_.failed() != 0 && stream_is_empty) {
+    failure_ = {Reason::tcp_lost, std::string("writing: ") + std::strerror(sender_.failed())};
+  } else {
+    return;
+  }
+  state_ = State::failed;
+  poll.failed = true;
+}
+
+bool TcpRail::arm() {
+  // What is staged or queued needs no socket to become ready. Waiting output is what want_write() is for.
+  return !(state_ == State::running &&
+           (receiver_.has_staged_work() || receiver_.control_waits() || sender_.failed() != 0));
+}
+
+void TcpRail::stop() {
+  if (state_ != State::failed) state_ = State::stopped;
+  sender_.drop_data();
+}
+
+}  // namespace twinrail::rail
