@@ -95,10 +95,17 @@ bool ReceiveRing::last_boundary(Position from, Position written, Position& bound
 }
 
 void ReceiveRing::switch_source(std::shared_ptr<const Memory> memory) {
+  // A segment that saw no publication is dropped, so that a rail which comes and goes without traffic pins
+  // nothing.
+  const bool unused = segments_.size() > 1 && segments_[segments_.size() - 2].end == published_;
+  if (unused && segments_.back().memory != memory) segments_.pop_back();
   Segment& last = segments_.back();
-  if (last.memory == memory) return;
-  last.end = published_;
-  segments_.push_back({kNoEnd, std::move(memory)});
+  if (last.memory == memory) {
+    last.end = kNoEnd;
+  } else {
+    last.end = published_;
+    segments_.push_back({kNoEnd, std::move(memory)});
+  }
   // The segment that delivered_ ends in stays at the front until next(): a view given out may still be held.
   segment_end_ = segments_.front().end;
 }

@@ -112,11 +112,11 @@ class ReceiveRing {
 
   // Rail side.
 
-  /// Every byte below `to` is in place (rule 2). False when `to` is beyond the window: a protocol error.
-  /// Below what is published already: legal, nothing changes.
+  /// Every byte below `to` is in place (rule 2). False when `to` is beyond the window, or not 8-aligned as
+  /// the ends of frames are: a protocol error. Below what is published already: legal, nothing changes.
   [[nodiscard]] bool publish(Position to) {
     if (to <= published_) return true;
-    if (to > window_end()) return false;
+    if (to % wire::kFrameAlignment != 0 || to > window_end()) return false;
     published_ = to;
     return true;
   }

@@ -5,7 +5,8 @@
 // Ownership: the Memory is shared with rails that hold it past the ring's end.
 // Units: positions are bytes that never wrap; position p lives at p mod size.
 // Cost: claim and commit touch the frame's own lines and this object; no allocation, no system call.
-// Failures: claim answers nullptr: would_block when the ring is full, too_large when the payload never fits.
+// Failures: claim answers nullptr when the ring is full, and for a payload beyond largest_payload(), which no
+//           waiting helps: callers check that first.
 // Source: design rules 1 (identity) and 4 (reuse); docs/ring.md.
 #pragma once
 
@@ -36,10 +37,12 @@ class SendRing {
     return static_cast<std::uint32_t>(wire::largest_payload(size()));
   }
 
-  /// Room for one payload of `length` bytes (at most largest_payload()), contiguous, or nullptr when the ring
-  /// is full. Nothing is taken until commit; a second claim replaces the first.
+  /// Room for one payload of `length` bytes, contiguous, or nullptr when there is none now, or never for
+  /// payloads beyond largest_payload(). Nothing is taken until commit; a claim replaces the one before it.
   [[nodiscard]] std::byte* claim(std::uint32_t length) {
     const std::uint64_t need = wire::frame_bytes(length);
+    if (need > size() / 2) [[unlikely]]
+      return nullptr;
     const std::uint64_t to_end = size() - (tail_ & mask_);
     const std::uint64_t pad = need <= to_end ? 0 : to_end;
     if (tail_ + pad + need > limit_) return nullptr;
