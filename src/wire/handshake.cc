@@ -181,7 +181,8 @@ constexpr std::array kBodyBytes = {Bounds{1, 0},  // there is no type 0
                                    Bounds{68, 68},
                                    Bounds{26, 26},
                                    Bounds{112, 112},
-                                   Bounds{88, 88}};
+                                   Bounds{88, 88},
+                                   Bounds{24, 24}};
 static_assert(kBodyBytes.size() == std::variant_size_v<Handshake> + 1);
 static_assert(kBodyBytes[1].most <= kMaxHandshakeBytes - kHandshakeHeaderBytes);
 
