@@ -1,9 +1,7 @@
 // Purpose: the context of a process (who it is, its set-up worker) and the engines that drive its sessions,
-// one thread
-//          each.
+//          one thread each.
 // Thread: Context may be shared. An Engine belongs to the thread that calls run() or poll(); stop() and
-// post() may be
-//         called from anywhere.
+//         post() may be called from anywhere.
 // Ownership: Engine keeps its Context alive; sessions end with their Engine.
 // Cost: blocking engines use near 0 % CPU when nothing happens; busy_spin ones a core.
 // Failures: Result with one line that says what to do.

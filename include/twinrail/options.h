@@ -1,6 +1,8 @@
 // Purpose: every knob of the library, with its default. Validated once, when the object that takes it is
-// made. Thread: plain values. Units: std::chrono durations; sizes in bytes. Failures: validate() answers one
-// line that names the knob, the value and what is accepted.
+//          made.
+// Thread: plain values.
+// Units: std::chrono durations; sizes in bytes.
+// Failures: validate() answers one line that names the knob, the value and what is accepted.
 #pragma once
 
 #include <chrono>

@@ -1,14 +1,13 @@
 // Purpose: one session with one peer: ordered messages, exactly once, over whichever rail is healthy.
 // Thread: everything here belongs to the thread that runs the session's Engine, except Sender and Held, which
-// any thread
-//         may use. Debug builds assert it.
+//         any thread may use. Debug builds assert it.
 // Ownership: Session is a handle; copies name the same session, the Engine owns it. A Message is a view in
-// place, valid
-//            until the handler returns or receive() is called again; hold() keeps it longer.
+//            place, valid until the handler returns or receive() is called again; hold() keeps it longer.
 // Units: bytes; positions are byte offsets of one direction and never wrap.
 // Cost: send, claim, commit, flush and receive allocate nothing and make no system call on a shared-memory
-// rail. Failures: the hot calls answer a small code; a session that ends says why through Handler::on_closed
-// and info().
+//       rail.
+// Failures: the hot calls answer a small code; a session that ends says why through Handler::on_closed and
+//           info().
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // Purpose: decides for one process which HELLO, WELCOME, START and RESUME make, keep or refuse a session, so
-// that two
-//          peers that dial each other at once, dial again, restart or replay end with exactly one session.
+//          that two peers that dial each other at once, dial again, restart or replay end with exactly one
+//          session.
 // Thread: one owner. Pure: no socket, no clock.
 // Cost: cold path; a map look-up a decision.
 // Failures: every refusal carries the reason that goes into REJECT.
