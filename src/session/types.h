@@ -1,6 +1,5 @@
 // Purpose: what a session core is told, what it asks for and what it reports: plain values.
-// Thread: values.
-// Units: nanoseconds, bytes.
+// Thread: values. Units: nanoseconds, bytes.
 #pragma once
 
 #include <string>

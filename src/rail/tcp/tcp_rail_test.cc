@@ -1,7 +1,6 @@
 #include "rail/tcp/tcp_rail.h"
 
 #include <algorithm>
-
 #include <gtest/gtest.h>
 
 #include "base/random.h"
