@@ -48,6 +48,8 @@ EXTRA_LAYERS = {"rail/verbs": {"verbs"}}
 EXTRA_HEADERS = {"session": {"rail/rail.h"}}
 # The public headers are api's face: api may implement them, the layers below must not know them.
 MAY_INCLUDE_PUBLIC = {"api"}
+# Result and Reason are one vocabulary for the library and its users (docs/adr/0001-public-vocabulary.md).
+PUBLIC_VOCABULARY = {"base": {"twinrail/result.h", "twinrail/reason.h"}}
 
 PURE = {"wire", "health", "rollout", "session", "sim"}
 IMPURE_HEADER = re.compile(
@@ -72,6 +74,8 @@ def layer_problem(root, path, rel, quote, name):
     if layer not in TABLE:
         return f"src/{layer} is not in the table of the layers"
     if name.startswith("twinrail/"):
+        if name in PUBLIC_VOCABULARY.get(layer, set()):
+            return None
         return None if layer in MAY_INCLUDE_PUBLIC else f"{layer} must not include the public header {name}"
     if quote == "<":
         if VERBS_HEADER.match(name) and layer != "verbs" and rel.parts[1:3] != ("rail", "verbs"):

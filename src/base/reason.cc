@@ -73,6 +73,7 @@ constexpr std::array kRows{
     Row{"handshake_timeout", "A connection did not finish its handshake in time.",
         "Check what connects to this port."},
     Row{"too_many", "A limit of this process is reached.", "Raise the limit or close sessions."},
+    Row{"call_deadline", "No reply came until the deadline of the call.", ""},
 };
 
 const Row& row(Reason reason) {
@@ -83,7 +84,7 @@ const Row& row(Reason reason) {
 
 }  // namespace
 
-static_assert(kRows.size() == static_cast<std::size_t>(Reason::too_many) + 1, "a row for every reason");
+static_assert(kRows.size() == static_cast<std::size_t>(Reason::call_deadline) + 1, "a row for every reason");
 
 std::string_view name(Reason reason) { return row(reason).name; }
 std::string_view sentence(Reason reason) { return row(reason).sentence; }

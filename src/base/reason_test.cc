@@ -58,6 +58,7 @@ constexpr Pin kPins[] = {
     {40, "abandoned", Reason::abandoned},
     {41, "handshake_timeout", Reason::handshake_timeout},
     {42, "too_many", Reason::too_many},
+    {43, "call_deadline", Reason::call_deadline},
 };
 
 TEST(Reason, NumbersAndNamesStayAsReleased) {

@@ -1,6 +1,7 @@
 // Purpose: decides when a fast rail that failed may be tried again: exponential back-off with jitter and a
 //          cap, forgiven after a time of good service.
-// Thread: one owner. Units: nanoseconds of the caller's clock.
+// Thread: one owner.
+// Units: nanoseconds of the caller's clock.
 // Cost: cold path only.
 // Source: design section 3; the adaptive parts (flap score, half-open probes) build on this.
 #pragma once

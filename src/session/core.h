@@ -1,14 +1,13 @@
 // Purpose: one end of a session, sans-I/O: decides which rail carries the bytes, when to upgrade, hedge,
-// retreat, dial
-//          again and end. It includes no socket, no device and no clock; the engine and the simulator drive
-//          it.
+//          retreat, dial again and end. It includes no socket, no device and no clock; the engine and the
+//          simulator drive it.
 // Thread: one owner (the engine's thread).
 // Ownership: owns both rings and the rails it was given until it hands them back to its Host.
 // Units: positions in bytes, `now` in nanoseconds of the driver's monotonic clock, which never goes back.
 // Cost: claim, commit, flush, receive and poll are the hot path: no allocation, no system call beyond the
-// rail's own. Failures: a session that ends says why by ended() and info().reason; for_each_undelivered()
-// then gives back what is
-//           not known to be delivered.
+//       rail's own.
+// Failures: a session that ends says why by ended() and info().reason; for_each_undelivered() then gives back
+//           what is not known to be delivered.
 // Source: design sections 2 and 3; docs/session.md.
 #pragma once
 

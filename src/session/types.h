@@ -1,5 +1,6 @@
 // Purpose: what a session core is told, what it asks for and what it reports: plain values.
-// Thread: values. Units: nanoseconds, bytes.
+// Thread: values.
+// Units: nanoseconds, bytes.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // Purpose: bounds-checked reading and writing of little-endian fields; what every codec of this layer is made
 //          of.
-// Thread: one owner. Ownership: both look at memory that the caller keeps.
+// Thread: one owner.
+// Ownership: both look at memory that the caller keeps.
 // Failures: running past the end makes the codec `failed()`; later reads give zeros, later writes are
 //           dropped.
 #pragma once

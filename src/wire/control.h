@@ -1,9 +1,12 @@
 // Purpose: the messages that two session cores exchange beside the ring: reports, heartbeats, upgrade,
-// retreat, close. Thread: pure functions. Ownership: `blob` of a decoded message looks into the decoded
-// bytes. Failures: decode answers false for unknown types, short or long bodies; the session then ends with
-// protocol_error. Source: docs/wire.md. Everything here may be repeated, and everything but OFFER and
-// OFFER_REPLY may be lost with the
-//         connection that carries it: reports are state, RETIRE is repeated until FENCED, CLOSE until CLOSED.
+//          retreat, close.
+// Thread: pure functions.
+// Ownership: `blob` of a decoded message looks into the decoded bytes.
+// Failures: decode answers false for unknown types, short or long bodies; the session then ends with
+//           protocol_error.
+// Source: docs/wire.md. Everything here may be repeated, and everything but OFFER and OFFER_REPLY may be lost
+//         with the connection that carries it: reports are state, RETIRE is repeated until FENCED, CLOSE
+//         until CLOSED.
 #pragma once
 
 #include <array>

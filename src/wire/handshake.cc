@@ -82,6 +82,11 @@ void put_body(const Resumed& resumed, FieldWriter& to) {
   encode(resumed.report, to);
 }
 
+void put_body(const Start& start, FieldWriter& to) {
+  to.u64(start.session);
+  to.bytes(start.secret);
+}
+
 bool take_body(Hello& hello, FieldReader& from) {
   hello.from = take_identity(from);
   hello.session = from.u64();
@@ -130,6 +135,12 @@ bool take_body(Resumed& resumed, FieldReader& from) {
   return from.complete();
 }
 
+bool take_body(Start& start, FieldReader& from) {
+  start.session = from.u64();
+  start.secret = take_secret(from);
+  return from.complete();
+}
+
 template <typename T>
 HandshakeStatus take(FieldReader& from, Handshake& to) {
   T message;
@@ -151,6 +162,8 @@ HandshakeStatus take_message(std::uint16_t type, std::span<const std::byte> body
       return take<Resume>(reader, to);
     case 5:
       return take<Resumed>(reader, to);
+    case 6:
+      return take<Start>(reader, to);
     default:
       return HandshakeStatus::malformed;
   }
@@ -168,7 +181,8 @@ constexpr std::array kBodyBytes = {Bounds{1, 0},  // there is no type 0
                                    Bounds{68, 68},
                                    Bounds{26, 26},
                                    Bounds{112, 112},
-                                   Bounds{88, 88}};
+                                   Bounds{88, 88},
+                                   Bounds{24, 24}};
 static_assert(kBodyBytes.size() == std::variant_size_v<Handshake> + 1);
 static_assert(kBodyBytes[1].most <= kMaxHandshakeBytes - kHandshakeHeaderBytes);
 

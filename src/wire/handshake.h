@@ -8,7 +8,7 @@
 //
 //   0  8 bytes  magic "TWINRAIL"
 //   8  u16      protocol version of this message's form
-//  10  u16      type: 1 HELLO, 2 WELCOME, 3 REJECT, 4 RESUME, 5 RESUMED
+//  10  u16      type: 1 HELLO, 2 WELCOME, 3 REJECT, 4 RESUME, 5 RESUMED, 6 START
 //  12  u32      body bytes
 #pragma once
 
@@ -88,7 +88,15 @@ struct Resumed {
   Report report;
 };
 
-using Handshake = std::variant<Hello, Welcome, Reject, Resume, Resumed>;
+/// Dialler to listener, after WELCOME: I keep this session; records follow at once. Only now does the session
+/// live at the listener, so that of two simultaneous dials exactly one does. The secret shows that it is no
+/// replay.
+struct Start {
+  std::uint64_t session = 0;
+  Secret secret{};
+};
+
+using Handshake = std::variant<Hello, Welcome, Reject, Resume, Resumed, Start>;
 
 enum class HandshakeStatus : std::uint8_t { ok, need_more, wrong_magic, wrong_version, malformed };
 

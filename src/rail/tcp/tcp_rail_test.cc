@@ -1,6 +1,7 @@
 #include "rail/tcp/tcp_rail.h"
 
 #include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/random.h"

@@ -1,0 +1,82 @@
+// Purpose: every knob of the library, with its default. Validated once, when the object that takes it is
+//          made.
+// Thread: plain values.
+// Units: std::chrono durations; sizes in bytes.
+// Failures: validate() answers one line that names the knob, the value and what is accepted.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <twinrail/result.h>
+
+namespace twinrail {
+
+/// The kinds of rail. TCP is always there: sessions start on it and fall back to it.
+enum class Rail : std::uint8_t { tcp = 0, shm = 1, verbs = 2 };
+std::string_view to_string(Rail rail);
+
+/// When a fast rail that failed is tried again.
+struct BreakerOptions {
+  std::string name = "default";
+  std::chrono::nanoseconds first_delay = std::chrono::milliseconds(100);  ///< after the first failure
+  std::chrono::nanoseconds max_delay = std::chrono::seconds(30);          ///< it doubles up to here
+  std::chrono::nanoseconds forgive_after = std::chrono::seconds(10);      ///< of good service
+  unsigned jitter_percent = 50;                                           ///< 0 to 100
+
+  /// For services: a sick fabric is left alone for longer and longer.
+  static BreakerOptions standard() { return {}; }
+  /// For demos and cut tests: back within milliseconds, for ever.
+  static BreakerOptions eager();
+};
+
+struct SessionOptions {
+  std::size_t send_ring_bytes = 256 * 1024;     ///< power of two, 4 KiB to 1 GiB; the peer's receive ring
+  std::size_t receive_ring_bytes = 256 * 1024;  ///< what we ask the peer to use as its send ring
+  bool fast_rails = true;                       ///< false: TCP only
+  bool shm = true;                              ///< offer shared memory to peers on this host
+  BreakerOptions breaker;
+  std::chrono::nanoseconds suspicion =
+      std::chrono::milliseconds(10);                               ///< silence of the fast rail until we ask
+  std::chrono::nanoseconds hedge = std::chrono::milliseconds(10);  ///< both rails for so long, then retreat
+  std::chrono::nanoseconds heartbeat = std::chrono::milliseconds(100);
+  std::chrono::nanoseconds tcp_silence = std::chrono::seconds(3);  ///< TCP counts as lost
+  std::chrono::nanoseconds session_deadline =
+      std::chrono::seconds(10);  ///< no rail for so long ends the session
+  std::size_t max_held = 1024;   ///< messages held at once
+
+  [[nodiscard]] Status validate() const;
+};
+
+struct ConnectOptions {
+  SessionOptions session;
+  /// Non-empty: between two contexts there is at most one session of this name, whoever dials, however often.
+  std::string channel;
+  std::chrono::nanoseconds deadline = std::chrono::seconds(10);  ///< until the first connection stands
+};
+
+/// How an engine waits when there is nothing to do.
+enum class Idle : std::uint8_t {
+  busy_spin,  ///< never sleeps: lowest latency, one core
+  back_off,   ///< spins for a while, then yields, then sleeps in short steps
+  blocking,   ///< sleeps in epoll until a descriptor or a timer is due: near 0 % CPU when nothing happens
+};
+std::string_view to_string(Idle idle);
+
+struct EngineOptions {
+  Idle idle = Idle::blocking;
+  int cpu = -1;  ///< pin the thread that calls run() to this CPU; -1: no
+
+  [[nodiscard]] Status validate() const;
+};
+
+struct ContextOptions {
+  /// Who this process is to its peers. 0: drawn at random. A configured one lets peers tell a restart from a
+  /// newcomer.
+  std::uint64_t instance = 0;
+  std::size_t max_sessions = 65536;
+};
+
+}  // namespace twinrail
