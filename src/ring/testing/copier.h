@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,21 +28,35 @@ inline std::shared_ptr<const Memory> ring_memory(std::size_t bytes,
   return std::make_shared<const Memory>(std::move(made).value());
 }
 
-/// 64 bits that stand for message `number`.
-inline std::uint64_t stamp(std::uint64_t number) { return Random(number).next(); }
+inline constexpr std::size_t kLongestFilled = 4096;
 
-/// Payload of message `number`: its stamp over and over, each word plus its index.
+/// Random bytes that payloads are cut from; a copy and a comparison are fast under every sanitizer, loops are
+/// not.
+inline const std::byte* filling() {
+  static const auto bytes = [] {
+    std::array<std::byte, 2 * kLongestFilled> made{};
+    Random random(1);
+    for (std::byte& byte : made) byte = static_cast<std::byte>(random.next());
+    return made;
+  }();
+  return bytes.data();
+}
+
+/// Payload of message `number`: eight bytes that stand for it, then bytes of `filling` from a place that
+/// depends on it.
 inline void fill(std::byte* to, std::size_t bytes, std::uint64_t number) {
-  std::uint64_t word = stamp(number);
-  for (; bytes >= 8; bytes -= 8, to += 8, ++word) std::memcpy(to, &word, 8);
-  std::memcpy(to, &word, bytes);
+  const std::uint64_t stamp = Random(number).next();
+  const std::size_t head = std::min(bytes, sizeof stamp);
+  std::memcpy(to, &stamp, head);
+  std::memcpy(to + head, filling() + stamp % kLongestFilled, std::min(bytes - head, kLongestFilled));
 }
 
 inline bool is_filled(std::span<const std::byte> payload, std::uint64_t number) {
-  std::uint64_t word = stamp(number);
-  for (; payload.size() >= 8; payload = payload.subspan(8), ++word)
-    if (std::memcmp(payload.data(), &word, 8) != 0) return false;
-  return payload.empty() || std::memcmp(payload.data(), &word, payload.size()) == 0;
+  const std::uint64_t stamp = Random(number).next();
+  const std::size_t head = std::min(payload.size(), sizeof stamp);
+  if (head > 0 && std::memcmp(payload.data(), &stamp, head) != 0) return false;
+  const std::size_t rest = std::min(payload.size() - head, kLongestFilled);
+  return rest == 0 || std::memcmp(payload.data() + head, filling() + stamp % kLongestFilled, rest) == 0;
 }
 
 /// Frames message `number` with `length` bytes; false when the ring is full.
