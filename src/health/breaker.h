@@ -6,10 +6,12 @@
 // Source: design section 3; the adaptive parts (flap score, half-open probes) build on this.
 #pragma once
 
+#include <cassert>
 #include <string_view>
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/result.h"
 
 namespace twinrail::health {
 
@@ -27,9 +29,25 @@ inline constexpr BreakerSettings kDefaultBreaker{};
 inline constexpr BreakerSettings kEagerBreaker{"eager", 2 * kMillisecond, 20 * kMillisecond, 5 * kMillisecond,
                                                50};
 
+inline constexpr Nanos kLongestBackOff = 24 * 3600 * kSecond;
+
+/// Says which setting makes no sense and what is accepted. A Breaker takes only valid settings: without a
+/// first delay, or with a jitter above 100 %, a dead rail would be tried at every turn of the loop.
+inline Status validate(const BreakerSettings& settings) {
+  const auto refuse = [](const char* text) { return Error{Code::invalid_argument, text}; };
+  if (settings.first_delay_ns <= 0) return refuse("breaker first_delay must be above 0");
+  if (settings.max_delay_ns < settings.first_delay_ns || settings.max_delay_ns > kLongestBackOff)
+    return refuse("breaker max_delay must be between first_delay and 24 h");
+  if (settings.forgive_after_ns < 0) return refuse("breaker forgive_after must not be negative");
+  if (settings.jitter_percent > 100) return refuse("breaker jitter must be at most 100 %");
+  return {};
+}
+
 class Breaker {
  public:
-  Breaker(const BreakerSettings& settings, std::uint64_t seed) : settings_(settings), random_(seed) {}
+  Breaker(const BreakerSettings& settings, std::uint64_t seed) : settings_(settings), random_(seed) {
+    assert(validate(settings).ok());
+  }
 
   /// The rail went into service.
   void on_service(Nanos now) { serving_since_ = now; }
