@@ -1,22 +1,17 @@
 // Purpose: the one contract of everything that moves a session's bytes. A rail joins one send ring and one
-// receive ring
-//          at each end: it copies whole frames [from, to) of the send ring to the same positions of the
-//          peer's receive ring, then publishes `to`. Beside that it carries small control messages and
+//          receive ring at each end: it copies whole frames [from, to) of the send ring to the same positions
+//          of the peer's receive ring, then publishes `to`. Beside that it carries small control messages and
 //          reports. It decides nothing.
 // Thread: all calls on the engine's thread, except fence(), which is called once, on any thread, when the
-// engine has
-//         given the rail up.
+//         engine has given the rail up.
 // Ownership: a rail looks at the two rings, which outlive it, and owns its connection and mappings. Ranges
-// given to
-//            publish() are read from the send ring until the peer releases them: the session guarantees that
-//            (rule 4).
+//            given to publish() are read from the send ring until the peer releases them: the session
+//            guarantees that (rule 4).
 // Units: positions in bytes, times in nanoseconds of the caller's clock.
 // Cost: one indirect call a batch. No allocation and no system call a message on rails that do not need one.
 // Failures: a rail that fails says so once by poll().failed and failure(); it then does nothing more until
-// fence().
-//           A rail may also stay silent for ever: that is for the session to notice.
-// Source: design sections 2 and 3. The contract test (rail/contract_test.h) runs unchanged against every
-// rail.
+//           fence(). A rail may also stay silent for ever: that is for the session to notice.
+// Source: design sections 2 and 3. The contract test (rail/contract_test.h) runs unchanged against every rail.
 #pragma once
 
 #include <string>
@@ -44,9 +39,8 @@ inline constexpr Position kPinsNothing = ~Position{0};
 struct Poll {
   bool progress = false;  ///< something came in, or bytes went out: the loop is not idle
   bool control = false;   ///< receive_control() has a message
-  bool report =
-      false;  ///< peer_report() may have grown (rails that push reports; shm's is looked at when needed)
-  bool failed = false;  ///< the rail is broken; failure() says how
+  bool report = false;    ///< peer_report() may have grown (rails that push; shm's is looked at when needed)
+  bool failed = false;    ///< the rail is broken; failure() says how
 };
 
 /// Counted by the rail itself, both directions.

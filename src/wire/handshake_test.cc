@@ -20,10 +20,12 @@ Hello hello(std::string channel = "orders") {
 }
 
 std::vector<Handshake> one_of_each() {
-  return {hello(), Welcome{{0x5555, 0x6666}, 0x3333, secret_of(1), {65536, 4096}, 1, 0x7777},
+  return {hello(),
+          Welcome{{0x5555, 0x6666}, 0x3333, secret_of(1), {65536, 4096}, 1, 0x7777},
           Reject{{0x5555, 0x6666}, Reason::duplicate_session, 0x8888},
           Resume{{0x1111, 0x2222}, 0x3333, secret_of(9), 7, 2, kReport},
-          Resumed{{0x5555, 0x6666}, 0x3333, 2, kReport}};
+          Resumed{{0x5555, 0x6666}, 0x3333, 2, kReport},
+          Start{0x3333, secret_of(40)}};
 }
 
 HandshakeStatus status_of(std::span<const std::byte> bytes) { return decode_handshake(bytes).status; }
@@ -59,6 +61,9 @@ TEST(Handshake, FieldsArriveInTheirPlaces) {
   EXPECT_EQ(resume.highest_retired, 2u);
   EXPECT_EQ(resume.report.published, kReport.published);
   EXPECT_EQ(resume.report.beat_seen, kReport.beat_seen);
+  const auto start = std::get<Start>(decode_handshake(encode(all[5])).message);
+  EXPECT_EQ(start.session, 0x3333u);
+  EXPECT_EQ(start.secret, secret_of(40));
   const auto reject = std::get<Reject>(decode_handshake(encode(all[2])).message);
   EXPECT_EQ(reject.reason, Reason::duplicate_session);
   EXPECT_EQ(reject.session, 0x8888u);
