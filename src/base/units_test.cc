@@ -1,9 +1,9 @@
 #include "base/units.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/random.h"
 
@@ -81,13 +81,15 @@ TEST(Units, BadDurationsSayWhatIsAccepted) {
   }
   EXPECT_EQ(duration_error("0.5ns"), "\"0.5ns\" is no whole number of nanoseconds");
   EXPECT_EQ(duration_error("1.0000000001s"), "\"1.0000000001s\" is no whole number of nanoseconds");
-  EXPECT_EQ(duration_error("1.0000000000000000001s"), "\"1.0000000000000000001s\" is no whole number of nanoseconds");
+  EXPECT_EQ(duration_error("1.0000000000000000001s"),
+            "\"1.0000000000000000001s\" is no whole number of nanoseconds");
 }
 
 TEST(Units, DurationsThatOverflowAreRefused) {
   for (const char* text : {"9223372036854775808ns", "9223372036.854775808s", "9223372037s", "2562048h",
                            "99999999999999999999999999h"}) {
-    EXPECT_EQ(duration_error(text), "\"" + std::string(text) + "\" is too long: the limit is 2562047h (292 years)");
+    EXPECT_EQ(duration_error(text),
+              "\"" + std::string(text) + "\" is too long: the limit is 2562047h (292 years)");
   }
 }
 
@@ -95,22 +97,27 @@ TEST(Units, BadSizesSayWhatIsAccepted) {
   EXPECT_EQ(bytes_error(""), "\"\" is no size: write a number of bytes, or one like 64k or 1GiB");
   EXPECT_EQ(bytes_error("k"), "\"k\" is no size: write a number of bytes, or one like 64k or 1GiB");
   EXPECT_EQ(bytes_error("-1"), "\"-1\" is negative: a size starts at 0");
-  EXPECT_EQ(bytes_error("64kB"), "\"64kB\" could mean powers of 1000 or 1024: write k, m, g or t (or KiB...) for "
-                                 "powers of 1024");
+  EXPECT_EQ(bytes_error("64kB"),
+            "\"64kB\" could mean powers of 1000 or 1024: write k, m, g or t (or KiB...) for "
+            "powers of 1024");
   for (const char* text : {"64x", "64 k", "64ki", "64kk", "1.", "64\n"}) {
-    EXPECT_NE(bytes_error(text).find("has an unknown unit: B, k, m, g, t and KiB"), std::string::npos) << text;
+    EXPECT_NE(bytes_error(text).find("has an unknown unit: B, k, m, g, t and KiB"), std::string::npos)
+        << text;
     EXPECT_EQ(bytes_error(text).find('\n'), std::string::npos);
   }
   EXPECT_EQ(bytes_error("1.5"), "\"1.5\" is no whole number of bytes");
   EXPECT_EQ(bytes_error("0.1k"), "\"0.1k\" is no whole number of bytes");
-  EXPECT_EQ(bytes_error(std::string(100, 'y')),
-            "\"" + std::string(40, 'y') + "\"... is no size: write a number of bytes, or one like 64k or 1GiB");
+  EXPECT_EQ(
+      bytes_error(std::string(100, 'y')),
+      "\"" + std::string(40, 'y') + "\"... is no size: write a number of bytes, or one like 64k or 1GiB");
 }
 
 TEST(Units, SizesThatOverflowAreRefused) {
-  for (const char* text : {"18446744073709551616", "16777216t", "16777215.9999999999t", "99999999999999999999999k"}) {
+  for (const char* text :
+       {"18446744073709551616", "16777216t", "16777215.9999999999t", "99999999999999999999999k"}) {
     const std::string error = bytes_error(text);
-    EXPECT_TRUE(error.find("too large") != std::string::npos || error.find("no whole number") != std::string::npos)
+    EXPECT_TRUE(error.find("too large") != std::string::npos ||
+                error.find("no whole number") != std::string::npos)
         << error;
   }
   EXPECT_EQ(bytes_error("16777216t"), "\"16777216t\" is too large: the limit is 2^64 - 1 bytes");
