@@ -1,14 +1,13 @@
 #include "orderflow/book.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/testing/seed.h"
 #include "orderflow/generator.h"
 
 namespace twinrail::orderflow {
@@ -235,10 +234,7 @@ Order random_order(std::mt19937_64& random, std::uint64_t sequence) {
 }
 
 TEST(Book, AgreesWithTheNaiveBookOnRandomFlows) {
-  const char* given = std::getenv("TWINRAIL_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
-  SCOPED_TRACE("rerun with TWINRAIL_TEST_SEED=" + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(twinrail::testing::test_seed());
   for (int flow = 0; flow < 20; ++flow) {
     Book book({.expected_resting = 0});
     NaiveBook naive;
