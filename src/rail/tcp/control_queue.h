@@ -57,7 +57,7 @@ class ControlQueue {
   }
 
  private:
-  std::unique_ptr<std::byte[]> bytes_ = std::make_unique<std::byte[]>(kCapacity);
+  std::unique_ptr<std::byte[]> bytes_ = std::make_unique_for_overwrite<std::byte[]>(kCapacity);
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
 };

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cerrno>
-#include <deque>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -14,7 +14,8 @@ namespace twinrail::rail::testing {
 /// What both ends of the test see. Bytes to read are handed out at most `read_limit` a call; `write_room`
 /// bytes are accepted until it is raised again.
 struct Script {
-  std::deque<std::byte> to_read;
+  std::vector<std::byte> to_read;
+  std::size_t read_at = 0;
   std::vector<std::byte> written;
   std::size_t read_limit = std::numeric_limits<std::size_t>::max();
   std::size_t write_room = std::numeric_limits<std::size_t>::max();
@@ -24,6 +25,7 @@ struct Script {
   int write_error = 0;  // an errno that every write answers
   bool closed = false;  // close() was called
 
+  [[nodiscard]] std::size_t left() const { return to_read.size() - read_at; }
   void feed(std::span<const std::byte> bytes) { to_read.insert(to_read.end(), bytes.begin(), bytes.end()); }
 };
 
@@ -48,15 +50,14 @@ class ScriptStream final : public ByteStream {
 
   IoResult read(std::span<const iovec> pieces) override {
     ++script_->reads;
-    if (script_->to_read.empty())
+    if (script_->left() == 0)
       return {script_->ended ? IoResult::Status::closed : IoResult::Status::would_block, 0, 0};
-    std::size_t left = std::min(script_->read_limit, script_->to_read.size());
+    std::size_t left = std::min(script_->read_limit, script_->left());
     std::size_t bytes = 0;
     for (const iovec& piece : pieces) {
       const std::size_t part = std::min(piece.iov_len, left);
-      const auto end = script_->to_read.begin() + static_cast<std::ptrdiff_t>(part);
-      std::copy(script_->to_read.begin(), end, static_cast<std::byte*>(piece.iov_base));
-      script_->to_read.erase(script_->to_read.begin(), end);
+      if (part != 0) std::memcpy(piece.iov_base, script_->to_read.data() + script_->read_at, part);
+      script_->read_at += part;
       left -= part;
       bytes += part;
     }
