@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "orderflow/digest.h"
+#include "orderflow/order.h"
 
 namespace twinrail::orderflow {
 namespace {
@@ -44,7 +45,8 @@ Status FlowLog::open(const std::string& path, Role role, std::uint64_t flow_id) 
 }
 
 void FlowLog::put(std::uint64_t kind, std::uint64_t sequence, std::span<const std::byte> payload) {
-  const std::uint64_t first = kind << kKindShift | sequence;
+  // A sequence that is too large must not turn the record into one of another kind.
+  const std::uint64_t first = kind << kKindShift | (sequence & kMaxSequence);
   const std::uint64_t second = payload_digest(payload);
   sum_ += first + second;
   ++records_;

@@ -35,6 +35,8 @@ std::string_view name_of(DecodeStatus status) {
       return "wrong_size";
     case DecodeStatus::wrong_magic:
       return "wrong_magic";
+    case DecodeStatus::bad_sequence:
+      return "bad_sequence";
     case DecodeStatus::bad_type:
       return "bad_type";
     case DecodeStatus::bad_side:
@@ -93,9 +95,11 @@ DecodeStatus decode(std::span<const std::byte> in, OrderMessage& out) {
   if (!in_range(type, OrderType::add, OrderType::execute)) return DecodeStatus::bad_type;
   if (!in_range(side, Side::none, Side::sell)) return DecodeStatus::bad_side;
   if (!is_zero(at + 6, 2) || !is_zero(at + 48, 16)) return DecodeStatus::reserved_not_zero;
+  const auto sequence = load_le<std::uint64_t>(at + 8);
+  if (sequence - 1 >= kMaxSequence) return DecodeStatus::bad_sequence;
   out.order.type = type;
   out.order.side = side;
-  out.order.sequence = load_le<std::uint64_t>(at + 8);
+  out.order.sequence = sequence;
   out.order.time_ns = load_le<std::uint64_t>(at + 16);
   out.order.order_id = load_le<std::uint64_t>(at + 24);
   out.order.price = load_le<std::uint32_t>(at + 32);
@@ -114,9 +118,11 @@ DecodeStatus decode(std::span<const std::byte> in, AnswerMessage& out) {
   if (!in_range(reason, RejectReason::none, RejectReason::book_full)) return DecodeStatus::bad_reason;
   if ((status == AnswerStatus::rejected) != (reason != RejectReason::none)) return DecodeStatus::bad_reason;
   if (!is_zero(at + 6, 2) || !is_zero(at + 60, 4)) return DecodeStatus::reserved_not_zero;
+  const auto sequence = load_le<std::uint64_t>(at + 8);
+  if (sequence - 1 >= kMaxSequence) return DecodeStatus::bad_sequence;
   out.answer.status = status;
   out.answer.reason = reason;
-  out.answer.sequence = load_le<std::uint64_t>(at + 8);
+  out.answer.sequence = sequence;
   out.answer.order_id = load_le<std::uint64_t>(at + 16);
   out.stamp = load_le<std::uint64_t>(at + 24);
   out.answer.filled = load_le<std::uint32_t>(at + 32);

@@ -4,7 +4,7 @@
 // Purpose:  what the demo's client and server send through a session.
 // Thread:   pure functions.
 // Cost:     a dozen moves; no allocation.
-// Failures: decoding checks size, magic, enumerations and reserved bytes, and leaves its output untouched on
+// Failures: decoding checks size, magic, sequence, enumerations and reserved bytes, and leaves its output untouched on
 // error.
 //           It does not judge ids, prices and quantities: the book answers those.
 #pragma once
@@ -33,9 +33,10 @@ struct AnswerMessage {
 };
 
 enum class [[nodiscard]] DecodeStatus : std::uint8_t{
-    ok,          wrong_size,
-    wrong_magic,  // another message, or another version of this one
-    bad_type,    bad_side,   bad_status, bad_reason, reserved_not_zero,
+    ok,           wrong_size,
+    wrong_magic,   // another message, or another version of this one
+    bad_sequence,  // 0 or above kMaxSequence: the flow log could not hold it
+    bad_type,     bad_side,   bad_status, bad_reason, reserved_not_zero,
 };
 
 [[nodiscard]] std::string_view name_of(DecodeStatus status);

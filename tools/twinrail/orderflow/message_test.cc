@@ -83,6 +83,7 @@ TEST(OrderMessage, BadBytesAreRefusedAndLeaveTheOutputAlone) {
   EXPECT_EQ(status_with(4, 0), DecodeStatus::bad_type);
   EXPECT_EQ(status_with(4, 4), DecodeStatus::bad_type);
   EXPECT_EQ(status_with(5, 3), DecodeStatus::bad_side);
+  EXPECT_EQ(status_with(15, 0x40), DecodeStatus::bad_sequence) << "2^62 and more";
   EXPECT_EQ(status_with(6, 1), DecodeStatus::reserved_not_zero);
   EXPECT_EQ(status_with(48, 1), DecodeStatus::reserved_not_zero);
   EXPECT_EQ(status_with(63, 1), DecodeStatus::reserved_not_zero);
@@ -102,6 +103,8 @@ TEST(AnswerMessage, BadBytesAreRefused) {
   EXPECT_EQ(status_with(4, 1), DecodeStatus::bad_reason) << "a reason without a rejection";
   EXPECT_EQ(status_with(5, 0), DecodeStatus::bad_reason) << "a rejection without a reason";
   EXPECT_EQ(status_with(5, 9), DecodeStatus::bad_reason);
+  EXPECT_EQ(status_with(8, 0), DecodeStatus::bad_sequence) << "0";
+  EXPECT_EQ(status_with(15, 0x40), DecodeStatus::bad_sequence) << "2^62 and more";
   EXPECT_EQ(status_with(7, 1), DecodeStatus::reserved_not_zero);
   EXPECT_EQ(status_with(60, 1), DecodeStatus::reserved_not_zero);
 }
