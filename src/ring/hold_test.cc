@@ -138,6 +138,7 @@ TEST(Hold, OfAHeldFrameIsBackPressureAndNothingElse) {
     FrameView frame;
     ASSERT_EQ(pair.in.next(frame), Next::frame);
     ASSERT_TRUE(testing::is_filled(frame.payload, number++));
+    ASSERT_LE(number, kSize / 64) << "the held frame's space was given away";
   }
   EXPECT_EQ(number, kSize / 64) << "a ring's worth was delivered behind the held frame";
   EXPECT_TRUE(testing::is_filled(hold.payload(), 0));

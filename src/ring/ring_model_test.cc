@@ -169,7 +169,8 @@ class World {
   }
 
   void drain() {
-    while (!::testing::Test::HasFatalFailure() && (!sent_.empty() || !held_.empty())) {
+    for (int turn = 0; !::testing::Test::HasFatalFailure() && (!sent_.empty() || !held_.empty()); ++turn) {
+      ASSERT_LT(turn, 10000) << "stuck";
       flushed_ = out_.tail();
       rails_[0].copy(kSize, flushed_);
       rails_[0].publish();

@@ -57,6 +57,7 @@ TEST(RingPair, AMillionMessagesOfEverySizeGoThroughTheSmallestRingUnchanged) {
     return static_cast<std::uint32_t>(number * 701 % sizes);
   };
   while (received < kMessages) {
+    const std::uint64_t before = received;
     while (sent < kMessages && testing::send(pair.out, length_of(sent), sent)) ++sent;
     ASSERT_TRUE(pair.rail.flush());
     FrameView frame;
@@ -67,6 +68,7 @@ TEST(RingPair, AMillionMessagesOfEverySizeGoThroughTheSmallestRingUnchanged) {
       ++received;
     }
     ASSERT_EQ(next, Next::none);
+    ASSERT_GT(received, before) << "stuck";
     pair.out.set_reusable(pair.in.released());
   }
   EXPECT_EQ(sent, kMessages);
