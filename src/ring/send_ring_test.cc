@@ -93,16 +93,15 @@ TEST(SendRing, AnEmptyFrameFitsTheLastEightBytes) {
   EXPECT_EQ(ring.tail(), kSize);
 }
 
-TEST(SendRing, NothingIsWrittenWhenAFrameAndItsPaddingDoNotFit) {
-  SendRing ring(ring_memory(kSize), kSize);
-  while (testing::send(ring, 56, 0)) {
-  }
-  ring.set_reusable(kSize - 64);
-  while (ring.tail() < 2 * kSize - 128) ASSERT_TRUE(testing::send(ring, 56, 0));
-  ring.set_reusable(kSize);
-  const Position tail = ring.tail();
-  EXPECT_EQ(ring.claim(2000), nullptr);
-  EXPECT_EQ(ring.tail(), tail);
+TEST(SendRing, AFrameThatFitsWithoutItsPaddingDoesNotFit) {
+  SendRing ring(ring_memory(kSize), kSize, kSize - 64);
+  while (ring.tail() < 2 * kSize - 64) ASSERT_TRUE(testing::send(ring, 56, 0));
+  ring.set_reusable(kSize + 1000);  // 64 bytes of this lap and 1,000 of the next
+  ASSERT_EQ(ring.free_bytes(), 1064u);
+  EXPECT_EQ(ring.claim(1048), nullptr);
+  ring.set_reusable(kSize + 1056);
+  EXPECT_NE(ring.claim(1048), nullptr);
+  EXPECT_EQ(ring.claim(1049), nullptr);
 }
 
 TEST(SendRing, TheLargestPayloadFitsAnEmptyRingWhereverItStands) {

@@ -104,8 +104,8 @@ TEST(SourceSwitch, AHeldViewOutlivesRailRingAndPeer) {
     world.publish(1);
     FrameView view;
     ASSERT_EQ(world.in.next(view), Next::frame);
-    hold = world.in.hold(view);
     world.in.detach();
+    hold = world.in.hold(view);
   }
   EXPECT_FALSE(mapping.expired());
   EXPECT_TRUE(testing::is_filled(hold.payload(), kPeer));
