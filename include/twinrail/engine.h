@@ -15,6 +15,10 @@
 
 namespace twinrail {
 
+namespace detail {
+struct Access;
+}  // namespace detail
+
 class Context {
  public:
   static Result<Context> create(const ContextOptions& options = {});
@@ -22,6 +26,7 @@ class Context {
 
  private:
   friend class Engine;
+  friend struct detail::Access;
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
@@ -34,7 +39,9 @@ class Engine {
   ~Engine();
 
   struct ListenOptions {
-    SessionOptions session;
+    /// Of accepted sessions. Ring sizes are the dialler's choice, up to max_ring_bytes.
+    SessionOptions session = {};
+    std::size_t max_ring_bytes = std::size_t{1} << 30;
   };
   /// Accepts sessions on "ADDRESS:PORT" ("[::1]:7000", "0.0.0.0:7000"; port 0 picks one). `make_handler` is
   /// asked once for each new session; the engine keeps what it returns until the session has ended. Answers
@@ -61,6 +68,7 @@ class Engine {
   bool drain(std::chrono::nanoseconds deadline);
 
  private:
+  friend struct detail::Access;
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
+#include <twinrail/reason.h>
 #include <twinrail/result.h>
 
 namespace twinrail {
@@ -37,7 +39,7 @@ struct SessionOptions {
   std::size_t receive_ring_bytes = 256 * 1024;  ///< what we ask the peer to use as its send ring
   bool fast_rails = true;                       ///< false: TCP only
   bool shm = true;                              ///< offer shared memory to peers on this host
-  BreakerOptions breaker;
+  BreakerOptions breaker = {};
   std::chrono::nanoseconds suspicion =
       std::chrono::milliseconds(10);                               ///< silence of the fast rail until we ask
   std::chrono::nanoseconds hedge = std::chrono::milliseconds(10);  ///< both rails for so long, then retreat
@@ -51,16 +53,16 @@ struct SessionOptions {
 };
 
 struct ConnectOptions {
-  SessionOptions session;
+  SessionOptions session = {};
   /// Non-empty: between two contexts there is at most one session of this name, whoever dials, however often.
-  std::string channel;
+  std::string channel = {};
   std::chrono::nanoseconds deadline = std::chrono::seconds(10);  ///< until the first connection stands
 };
 
 /// How an engine waits when there is nothing to do.
 enum class Idle : std::uint8_t {
   busy_spin,  ///< never sleeps: lowest latency, one core
-  back_off,   ///< spins for a while, then yields, then sleeps in short steps
+  back_off,   ///< spins for a while, then yields, then sleeps as blocking does
   blocking,   ///< sleeps in epoll until a descriptor or a timer is due: near 0 % CPU when nothing happens
 };
 std::string_view to_string(Idle idle);
@@ -77,6 +79,9 @@ struct ContextOptions {
   /// newcomer.
   std::uint64_t instance = 0;
   std::size_t max_sessions = 65536;
+  /// One line for each connection that was turned away before it became a session's. Called on engine
+  /// threads.
+  std::function<void(Reason, const std::string&)> log = {};
 };
 
 }  // namespace twinrail

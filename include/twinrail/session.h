@@ -26,6 +26,7 @@ namespace twinrail {
 
 namespace detail {
 class SessionState;
+struct Access;
 }  // namespace detail
 
 class Session;
@@ -135,7 +136,8 @@ class Handler {
 /// Sends from any thread. Copies the message; the engine frames it on its next turn, in order per Sender.
 class Sender {
  public:
-  /// would_block when too much waits for the engine already. Wakes a sleeping engine.
+  /// would_block when too much waits for the engine already. Wakes a sleeping engine. Before the session is
+  /// open messages wait. The value when ok() is no position.
   SendResult send(std::span<const std::byte> message);
 
  private:
@@ -191,6 +193,7 @@ class Session {
 
  private:
   friend class detail::SessionState;
+  friend struct detail::Access;
   explicit Session(std::shared_ptr<detail::SessionState> state) : state_(std::move(state)) {}
   std::shared_ptr<detail::SessionState> state_;
 };

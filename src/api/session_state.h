@@ -1,0 +1,94 @@
+// Purpose: what a Session handle points to: the application's side of one session.
+// Thread: the engine's, but for the outbox.
+// Ownership: handles and the engine share it. Several handles of one channel are states of their own that
+//            lead to one primary.
+// Cost: send and serve are the hot path: a claim in the ring, a copy, no allocation.
+#pragma once
+
+#include <twinrail/session.h>
+
+#include "api/outbox.h"
+#include "engine/loop.h"
+#include "rpc/pending_calls.h"
+
+namespace twinrail::detail {
+
+class SessionState final : public engine::Client,
+                           public engine::Nudgeable,
+                           public std::enable_shared_from_this<SessionState> {
+ public:
+  explicit SessionState(std::shared_ptr<Handler> handler, std::shared_ptr<engine::Inbox> inbox)
+      : handler_(std::move(handler)), outbox_(std::make_shared<Outbox>(std::move(inbox))) {}
+
+  /// The state that has the ring: this one, or the one that this handle was bound to.
+  [[nodiscard]] SessionState& primary() { return primary_ ? *primary_ : *this; }
+  void set_handler(std::shared_ptr<Handler> handler) { handler_ = std::move(handler); }
+  void attach(std::shared_ptr<engine::Session> session) { session_ = std::move(session); }
+  [[nodiscard]] engine::Session* session() const { return session_.get(); }
+  [[nodiscard]] Session handle() { return Session(shared_from_this()); }
+
+  // Session's calls; on the primary.
+  SendResult send(std::span<const std::byte> message) {
+    return put(wire::FrameKind::message, nullptr, message);
+  }
+  std::byte* claim(std::uint32_t bytes);
+  SendResult commit(std::uint32_t bytes);
+  void flush();
+  bool receive(Message& message);
+  bool hold(const Message& message, ring::FrameHold& hold);
+  SendResult call(std::span<const std::byte> request, Nanos deadline,
+                  std::function<void(const CallResult&)> done);
+  SendResult reply(std::uint64_t request_id, std::span<const std::byte> reply);
+  void close();
+  void abandon();
+  void undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) const;
+  [[nodiscard]] SessionInfo info() const;
+  [[nodiscard]] std::uint32_t largest_message() const;
+  [[nodiscard]] bool open() const { return opened_ && !closed_; }
+  [[nodiscard]] bool closed() const { return closed_; }
+  [[nodiscard]] const std::shared_ptr<Outbox>& outbox();
+
+  // engine::Client
+  void opened(engine::Session& session) override;
+  void bound(engine::Session& existing) override;
+  bool serve(Nanos now) override;
+  void switched(const session::Event& event) override;
+  void closed(Reason reason, const std::string& text) override;
+  [[nodiscard]] Nanos next_deadline() const override { return calls_.next_deadline(); }
+
+  // engine::Nudgeable
+  void nudged() override;
+
+ private:
+  using Done = std::function<void(const CallResult&)>;
+
+  SendResult put(wire::FrameKind kind, const std::uint64_t* call, std::span<const std::byte> body);
+  SendResult refused(std::uint64_t bytes);
+  bool serve_frames();
+  void take_reply(std::span<const std::byte> payload);
+  void dispatch(const ring::FrameView& frame);
+  bool drain_outbox();
+  void expire_calls(Nanos now);
+  void touch();
+
+  // Hot.
+  session::Core* sending_ = nullptr;  // null: not open, closing or ended
+  session::Core* core_ = nullptr;     // null: never stood
+  std::shared_ptr<Handler> handler_;
+  ring::FrameView frame_;  // that is being handled
+  Position flushed_ = 0;
+  std::uint32_t blocked_bytes_ = 0;  // a claim of so much did not fit
+  bool blocked_ = false;
+  bool opened_ = false;
+  bool closed_ = false;
+  bool outbox_waits_ = false;
+  rpc::PendingCalls<Done> calls_;
+  std::shared_ptr<engine::Session> session_;
+  std::shared_ptr<Outbox> outbox_;
+  // Cold.
+  std::shared_ptr<SessionState> primary_;
+  std::vector<std::shared_ptr<SessionState>> bound_;  // handles that lead here
+  Reason end_reason_ = Reason::none;
+};
+
+}  // namespace twinrail::detail

@@ -1,0 +1,246 @@
+// The loop on one screen: step() and what it calls; how it waits; below, what opens and ends things.
+#include "engine/loop.h"
+
+#include <algorithm>
+#include <sched.h>
+
+#include "engine/linger.h"
+#include "engine/reception.h"
+
+namespace twinrail::engine {
+namespace {
+
+constexpr Nanos kSpin = 50 * kMicrosecond;  // back_off: so long it spins, twice as long again it yields
+constexpr std::size_t kMostDoors = 1024;
+
+}  // namespace
+
+// ---------------------------------------------------------------- one turn
+
+bool Loop::turn() { return step(may_sleep()); }
+
+// Posted work, what descriptors say, due timers, then every active session. The clock is read once.
+bool Loop::step(bool look) {
+  now_ = monotonic_now();
+  bool moved = inbox_->waiting() && take_posted();
+  if (look || now_ >= next_look_) {
+    next_look_ = now_ + kLookInterval;
+    moved |= poller_.wait(0);
+  }
+  if (timers_.next() <= now_) moved |= run_timers();
+  moved |= run_sessions();
+  if (sweep_) sweep();
+  return moved;
+}
+
+bool Loop::take_posted() {
+  if (!inbox_->take(content_)) return false;
+  for (auto& work : content_.work) work(*this);
+  for (auto& nudge : content_.nudges) nudge->nudged();
+  content_.work.clear();
+  content_.nudges.clear();
+  return true;
+}
+
+bool Loop::run_timers() {
+  while (Timed* first = timers_.first()) {
+    if (first->due_at() > now_) break;
+    timers_.remove(*first);
+    first->due(now_);
+  }
+  return true;
+}
+
+bool Loop::run_sessions() {
+  bool moved = false;
+  for (std::size_t i = 0; i < active_.size();) {
+    Session& session = *active_[i];
+    const bool progress = session.turn(now_);
+    moved |= progress;
+    const bool over = session.over();
+    if (!over && (!may_sleep() || !session.may_rest(progress))) {
+      ++i;
+      continue;
+    }
+    session.active_ = false;
+    active_[i] = active_.back();
+    active_.pop_back();
+    if (!over) timers_.set(session, session.next_deadline());
+  }
+  return moved;
+}
+
+// What has ended goes when nobody can be looking at it any more.
+void Loop::sweep() {
+  sweep_ = false;
+  std::erase_if(doors_, [](const std::unique_ptr<Door>& door) { return door->done(); });
+  std::erase_if(sessions_, [](const std::shared_ptr<Session>& session) {
+    return session->settled() && !session->active_;
+  });
+}
+
+// ---------------------------------------------------------------- waiting
+
+void Loop::run() {
+  (void)run_until([] { return false; }, kNever);
+}
+
+bool Loop::run_until(const std::function<bool()>& done, Nanos until) {
+  pin();
+  while (true) {
+    const bool moved = step(false);
+    if (done()) return true;
+    if (now_ >= until) return false;
+    if (stop_.load(std::memory_order_relaxed)) {
+      stop_.store(false, std::memory_order_relaxed);
+      return false;
+    }
+    idle(moved, until);
+  }
+}
+
+void Loop::idle(bool moved, Nanos until) {
+  if (moved) {
+    idle_since_ = 0;
+    return;
+  }
+  if (settings_.idle == Idle::busy_spin) return cpu_pause();
+  if (settings_.idle == Idle::back_off) {
+    if (idle_since_ == 0) idle_since_ = now_;
+    if (now_ - idle_since_ < kSpin) return cpu_pause();
+    if (now_ - idle_since_ < 3 * kSpin) return (void)sched_yield();
+  }
+  wait(until);
+}
+
+void Loop::wait(Nanos until) {
+  if (!active_.empty()) return cpu_pause();  // a rail that could not be armed: something has come already
+  if (!inbox_->prepare_sleep()) return;
+  const Nanos next = std::min(timers_.next(), until);
+  (void)poller_.wait(next == kNever ? kNever : std::max<Nanos>(0, next - monotonic_now()));
+  inbox_->woken();
+  next_look_ = now_ + kLookInterval;
+}
+
+void Loop::pin() const {
+  if (settings_.cpu < 0) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(settings_.cpu), &set);
+  (void)sched_setaffinity(0, sizeof set, &set);  // a wish: without it everything works, less evenly
+}
+
+// ---------------------------------------------------------------- making, ending
+
+Result<std::unique_ptr<Loop>> Loop::create(std::shared_ptr<Context> context, LoopSettings settings) {
+  auto inbox = Inbox::create();
+  if (!inbox) return inbox.error().while_doing("make an engine");
+  auto poller = Poller::create();
+  if (!poller) return poller.error().while_doing("make an engine");
+  std::unique_ptr<Loop> loop(
+      new Loop(std::move(context), settings, std::move(inbox).value(), std::move(poller).value()));
+  if (loop->inbox_entry_ == 0) return system_error("epoll_ctl").while_doing("make an engine");
+  return loop;
+}
+
+Loop::Loop(std::shared_ptr<Context> context, LoopSettings settings, std::shared_ptr<Inbox> inbox, Poller poller)
+    : now_(monotonic_now()),
+      inbox_(std::move(inbox)),
+      settings_(settings),
+      context_(std::move(context)),
+      poller_(std::move(poller)),
+      reception_(std::make_unique<Reception>(*this)) {
+  inbox_entry_ = poller_.add(inbox_->descriptor(), {}, *inbox_);
+}
+
+// Sessions that are open end as abandoned, and tell their peers as far as that goes without waiting. What
+// workers still do for them is waited for: they look at the sessions' memory.
+Loop::~Loop() {
+  now_ = monotonic_now();
+  for (std::size_t i = 0; i < sessions_.size(); ++i) {
+    sessions_[i]->abandon(Reason::abandoned, "the engine ended", now_);
+    sessions_[i]->finish_with_engine();
+  }
+  const auto out = [this] {
+    return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) { return session->jobs() != 0; });
+  };
+  while (out()) {
+    if (!take_posted() && inbox_->prepare_sleep()) {
+      (void)poller_.wait(10 * kMillisecond);
+      inbox_->woken();
+    }
+  }
+  inbox_->close();
+  for (const auto& session : sessions_) timers_.remove(*session);
+  active_.clear();
+  doors_.clear();
+  sessions_.clear();
+}
+
+void Loop::stop() {
+  stop_.store(true, std::memory_order_relaxed);
+  (void)inbox_->post([](Loop&) {});
+}
+
+Result<std::string> Loop::listen(const std::string& address, const SessionSettings& settings, MakeClient make) {
+  return reception_->listen(address,
+                            std::make_shared<const ListenerSettings>(ListenerSettings{settings, std::move(make)}));
+}
+
+std::shared_ptr<Session> Loop::connect(const DialTarget& target, const SessionSettings& settings,
+                                       std::shared_ptr<Client> client) {
+  now_ = monotonic_now();
+  auto session = std::make_shared<Session>(*this, settings, target.text);
+  sessions_.push_back(session);
+  session->connect(target, std::move(client), now_);
+  return session;
+}
+
+void Loop::activate(Session& session) {
+  timers_.remove(session);
+  session.active_ = true;
+  active_.push_back(&session);
+}
+
+void Loop::adopt(std::shared_ptr<Session> session) { sessions_.push_back(std::move(session)); }
+
+Session* Loop::find(std::uint64_t id, session::Role role) const {
+  for (const auto& session : sessions_)
+    if (session->has_core() && !session->over() && session->facts().id == id && session->facts().role == role)
+      return session.get();
+  return nullptr;
+}
+
+Door& Loop::open(std::unique_ptr<Door> door) { return *doors_.emplace_back(std::move(door)); }
+
+void Loop::linger(std::unique_ptr<rail::Rail> rail) {
+  auto door = std::make_unique<Linger>(*this, std::move(rail), rail::Descriptor());
+  Linger& at = *door;
+  open(std::move(door));
+  at.start(now_);
+}
+
+void Loop::linger(rail::Descriptor socket) {
+  if (doors_.size() > kMostDoors) return;  // a flood: they are closed at once
+  auto door = std::make_unique<Linger>(*this, nullptr, std::move(socket));
+  Linger& at = *door;
+  open(std::move(door));
+  at.start(now_);
+}
+
+void Loop::end_restarted(const Registry::Restarted& restarted) {
+  (void)restarted.owner->post([id = restarted.session, role = restarted.role](Loop& loop) {
+    if (Session* session = loop.find(id, role))
+      session->abandon(Reason::peer_restarted, "the peer's process is a new one", loop.now());
+  });
+}
+
+void Loop::hand_over(const std::shared_ptr<Inbox>& owner, rail::Descriptor socket, std::vector<std::byte> rest,
+                     const wire::Resume& resume, const std::string& from) {
+  auto shared = std::make_shared<rail::Descriptor>(std::move(socket));
+  (void)owner->post([shared, rest = std::move(rest), resume, from](Loop& loop) {
+    loop.reception().resume(std::move(*shared), rest, resume, from, loop.now());
+  });
+}
+
+}  // namespace twinrail::engine

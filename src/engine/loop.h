@@ -1,0 +1,106 @@
+// Purpose: an engine: one thread's loop over its sessions, their rails, timers and handshakes.
+// Thread: everything belongs to the thread that runs it, but for inbox() and stop().
+// Ownership: owns its sessions until they have ended and nothing of them is out; the application's handle
+//            keeps a session's remains. Keeps the context alive.
+// Units: nanoseconds of monotonic_now(), read once a turn.
+// Cost: a turn without work costs a clock read, a look at the inbox and a poll of each active session; in
+//       busy_spin no system call but one look at the doors every kLookInterval.
+// Failures: create answers a Result; sessions tell their own.
+#pragma once
+
+#include <atomic>
+
+#include "engine/context.h"
+#include "engine/door.h"
+#include "engine/session.h"
+
+namespace twinrail::engine {
+
+struct LoopSettings {
+  Idle idle = Idle::blocking;
+  int cpu = -1;
+};
+
+class Loop {
+ public:
+  static Result<std::unique_ptr<Loop>> create(std::shared_ptr<Context> context, LoopSettings settings);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // ---- running
+
+  /// One turn: everything that is ready. True when anything moved.
+  bool turn();
+  void run();
+  /// Until done() or the time; answers what done() said last.
+  bool run_until(const std::function<bool()>& done, Nanos until);
+  void stop();
+  [[nodiscard]] const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
+
+  // ---- sessions
+
+  using MakeClient = std::function<std::shared_ptr<Client>(const std::shared_ptr<Session>&)>;
+  Result<std::string> listen(const std::string& address, const SessionSettings& settings, MakeClient make);
+  std::shared_ptr<Session> connect(const DialTarget& target, const SessionSettings& settings,
+                                           std::shared_ptr<Client> client);
+  [[nodiscard]] const std::vector<std::shared_ptr<Session>>& sessions() const { return sessions_; }
+
+  // ---- for sessions and doors
+
+  [[nodiscard]] Nanos now() const { return now_; }
+  [[nodiscard]] Context& context() { return *context_; }
+  [[nodiscard]] Poller& poller() { return poller_; }
+  [[nodiscard]] DeadlineHeap<Timed>& timers() { return timers_; }
+  [[nodiscard]] const LoopSettings& settings() const { return settings_; }
+  [[nodiscard]] bool may_sleep() const { return settings_.idle != Idle::busy_spin; }
+  void activate(Session& session);
+  void adopt(std::shared_ptr<Session> session);
+  [[nodiscard]] Session* find(std::uint64_t id, session::Role role) const;
+  Door& open(std::unique_ptr<Door> door);
+  void linger(rail::Descriptor socket);
+  void linger(std::unique_ptr<rail::Rail> rail);
+  [[nodiscard]] class Reception& reception() { return *reception_; }
+  void sweep_later() { sweep_ = true; }
+  /// Ends a session of a peer's former process, on whichever engine it is.
+  void end_restarted(const Registry::Restarted& session);
+  /// Gives a RESUME to the engine that has the session.
+  void hand_over(const std::shared_ptr<Inbox>& owner, rail::Descriptor socket, std::vector<std::byte> rest,
+                 const wire::Resume& resume, const std::string& from);
+
+ private:
+  Loop(std::shared_ptr<Context> context, LoopSettings settings, std::shared_ptr<Inbox> inbox, Poller poller);
+
+  static constexpr Nanos kLookInterval = 100 * kMicrosecond;
+
+  bool step(bool look);
+  bool take_posted();
+  bool run_timers();
+  bool run_sessions();
+  void sweep();
+  void wait(Nanos until);
+  void idle(bool moved, Nanos until);
+  void pin() const;
+
+  // Hot.
+  Nanos now_;
+  Nanos next_look_ = 0;
+  std::shared_ptr<Inbox> inbox_;
+  std::vector<Session*> active_;
+  DeadlineHeap<Timed> timers_;
+  bool sweep_ = false;
+  unsigned idle_turns_ = 0;
+  Nanos idle_since_ = 0;
+  const LoopSettings settings_;
+  // Cold.
+  std::atomic<bool> stop_{false};
+  std::shared_ptr<Context> context_;
+  Poller poller_;
+  std::uint64_t inbox_entry_ = 0;
+  Inbox::Content content_;
+  std::vector<std::shared_ptr<Session>> sessions_;
+  std::vector<std::unique_ptr<Door>> doors_;
+  std::unique_ptr<Reception> reception_;
+};
+
+}  // namespace twinrail::engine

@@ -1,0 +1,35 @@
+// Purpose: threads for what may block: name look-ups, set-up of fast rails, fences. They sleep when there is
+//          nothing to do and end after a while.
+// Thread: run() from anywhere; jobs run on threads of the worker.
+// Ownership: a job that never ran is destroyed with the worker. The destructor waits for jobs that run,
+//            except look-ups, which nobody can interrupt: those finish on their own and must own what they
+//            touch.
+// Failures: when no thread can be made the job runs on the caller's.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace twinrail::engine {
+
+class Worker {
+ public:
+  /// Jobs of one lane do not wait for jobs of another. `waiting` jobs wait for a peer, `quick` ones only for
+  /// a `waiting` job that runs already: so two processes, or two engines, never wait for each other's queue.
+  enum class Lane : std::uint8_t { quick, waiting, resolving };
+  static constexpr std::size_t kLanes = 3;
+
+  Worker();
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void run(Lane lane, std::function<void()> job);
+
+ private:
+  struct State;
+  static void serve(const std::shared_ptr<State>& state, Lane lane);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace twinrail::engine
