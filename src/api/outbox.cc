@@ -25,27 +25,37 @@ Outbox::Put Outbox::put(std::span<const std::byte> message) {
 void Outbox::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  incoming_.clear();
 }
 
-bool Outbox::refill() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return false;  // whoever holds it nudges again: nudged_ is still what it was
-  taken_.clear();
-  at_ = 0;
-  std::swap(taken_, incoming_);
-  nudged_ = false;
-  return !taken_.empty();
-}
-
-bool Outbox::front(std::span<const std::byte>& message) {
-  if (at_ == taken_.size() && !refill()) return false;
+Outbox::Front Outbox::front(std::span<const std::byte>& message) {
+  if (at_ == taken_.size()) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return Front::later;
+    taken_.clear();
+    at_ = 0;
+    std::swap(taken_, incoming_);
+    nudged_ = false;
+    if (taken_.empty()) return Front::empty;
+  }
   message = {taken_.data() + at_ + kLengthBytes, load_le<std::uint64_t>(taken_.data() + at_)};
-  return true;
+  return Front::message;
 }
 
-void Outbox::pop() {
-  at_ += kLengthBytes + align_up(load_le<std::uint64_t>(taken_.data() + at_), 8);
+void Outbox::pop() { at_ += kLengthBytes + align_up(load_le<std::uint64_t>(taken_.data() + at_), 8); }
+
+void Outbox::walk(const std::vector<std::byte>& from, std::size_t at,
+                  const std::function<void(std::span<const std::byte>)>& visit) {
+  while (at < from.size()) {
+    const auto size = load_le<std::uint64_t>(from.data() + at);
+    visit({from.data() + at + kLengthBytes, size});
+    at += kLengthBytes + align_up(size, 8);
+  }
+}
+
+void Outbox::for_each_waiting(const std::function<void(std::span<const std::byte>)>& visit) {
+  walk(taken_, at_, visit);
+  const std::lock_guard lock(mutex_);
+  walk(incoming_, 0, visit);
 }
 
 }  // namespace twinrail::detail

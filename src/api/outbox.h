@@ -34,14 +34,18 @@ class Outbox {
   Put put(std::span<const std::byte> message);
   void close();
 
-  /// The oldest message that waits, or false. pop() when it has been framed.
-  bool front(std::span<const std::byte>& message);
+  /// The oldest message that waits; pop() when it has been framed. `later`: a sender holds the lock right now.
+  enum class Front : std::uint8_t { message, empty, later };
+  Front front(std::span<const std::byte>& message);
   void pop();
+  /// After close(): what was never framed.
+  void for_each_waiting(const std::function<void(std::span<const std::byte>)>& visit);
 
  private:
   static constexpr std::size_t kLengthBytes = 8;  // and padding to 8, so that every message is aligned
 
-  bool refill();
+  static void walk(const std::vector<std::byte>& from, std::size_t at,
+                   const std::function<void(std::span<const std::byte>)>& visit);
 
   std::shared_ptr<engine::Inbox> inbox_;
   std::mutex mutex_;

@@ -5,11 +5,10 @@
 // Cost: send and serve are the hot path: a claim in the ring, a copy, no allocation.
 #pragma once
 
-#include <twinrail/session.h>
-
 #include "api/outbox.h"
 #include "engine/loop.h"
 #include "rpc/pending_calls.h"
+#include <twinrail/session.h>
 
 namespace twinrail::detail {
 
@@ -17,15 +16,17 @@ class SessionState final : public engine::Client,
                            public engine::Nudgeable,
                            public std::enable_shared_from_this<SessionState> {
  public:
-  explicit SessionState(std::shared_ptr<Handler> handler, std::shared_ptr<engine::Inbox> inbox)
-      : handler_(std::move(handler)), outbox_(std::make_shared<Outbox>(std::move(inbox))) {}
+  SessionState(std::shared_ptr<Handler> handler, const std::shared_ptr<engine::Inbox>& inbox)
+      : handler_(std::move(handler)), outbox_(inbox) {}
 
+  /// `largest`: of a message, known before the session stands.
+  void attach(std::shared_ptr<engine::Session> session, std::uint32_t largest);
+  void set_handler(std::shared_ptr<Handler> handler) { handler_ = std::move(handler); }
+  [[nodiscard]] Session handle() { return Session(shared_from_this()); }
   /// The state that has the ring: this one, or the one that this handle was bound to.
   [[nodiscard]] SessionState& primary() { return primary_ ? *primary_ : *this; }
-  void set_handler(std::shared_ptr<Handler> handler) { handler_ = std::move(handler); }
-  void attach(std::shared_ptr<engine::Session> session) { session_ = std::move(session); }
-  [[nodiscard]] engine::Session* session() const { return session_.get(); }
-  [[nodiscard]] Session handle() { return Session(shared_from_this()); }
+  [[nodiscard]] Outbox& outbox() { return outbox_; }
+  [[nodiscard]] engine::Session* engine_session() const { return session_.get(); }
 
   // Session's calls; on the primary.
   SendResult send(std::span<const std::byte> message) {
@@ -35,18 +36,19 @@ class SessionState final : public engine::Client,
   SendResult commit(std::uint32_t bytes);
   void flush();
   bool receive(Message& message);
-  bool hold(const Message& message, ring::FrameHold& hold);
+  [[nodiscard]] ring::FrameHold hold();
   SendResult call(std::span<const std::byte> request, Nanos deadline,
                   std::function<void(const CallResult&)> done);
-  SendResult reply(std::uint64_t request_id, std::span<const std::byte> reply);
+  SendResult reply(std::uint64_t request_id, std::span<const std::byte> reply) {
+    return put(wire::FrameKind::reply, &request_id, reply);
+  }
   void close();
   void abandon();
-  void undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) const;
+  void undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit);
   [[nodiscard]] SessionInfo info() const;
-  [[nodiscard]] std::uint32_t largest_message() const;
+  [[nodiscard]] std::uint32_t largest_message() const { return largest_; }
   [[nodiscard]] bool open() const { return opened_ && !closed_; }
   [[nodiscard]] bool closed() const { return closed_; }
-  [[nodiscard]] const std::shared_ptr<Outbox>& outbox();
 
   // engine::Client
   void opened(engine::Session& session) override;
@@ -63,32 +65,39 @@ class SessionState final : public engine::Client,
   using Done = std::function<void(const CallResult&)>;
 
   SendResult put(wire::FrameKind kind, const std::uint64_t* call, std::span<const std::byte> body);
+  std::byte* make_room(std::uint64_t bytes);
   SendResult refused(std::uint64_t bytes);
   bool serve_frames();
   void take_reply(std::span<const std::byte> payload);
-  void dispatch(const ring::FrameView& frame);
-  bool drain_outbox();
+  void take_request(std::span<const std::byte> payload);
+  bool drain_outboxes();
+  Outbox::Front drain(Outbox& outbox);
   void expire_calls(Nanos now);
-  void touch();
+  void tell_writable();
+  void end_handle(Reason reason, const std::string& text);
 
   // Hot.
   session::Core* sending_ = nullptr;  // null: not open, closing or ended
   session::Core* core_ = nullptr;     // null: never stood
   std::shared_ptr<Handler> handler_;
+  Session self_;           // what handlers are given; while open
   ring::FrameView frame_;  // that is being handled
   Position flushed_ = 0;
-  std::uint32_t blocked_bytes_ = 0;  // a claim of so much did not fit
+  std::uint64_t blocked_bytes_ = 0;  // a claim of so much did not fit
   bool blocked_ = false;
   bool opened_ = false;
   bool closed_ = false;
+  bool closing_ = false;
   bool outbox_waits_ = false;
   rpc::PendingCalls<Done> calls_;
   std::shared_ptr<engine::Session> session_;
-  std::shared_ptr<Outbox> outbox_;
+  Outbox outbox_;
   // Cold.
+  std::uint32_t largest_ = 0;
   std::shared_ptr<SessionState> primary_;
   std::vector<std::shared_ptr<SessionState>> bound_;  // handles that lead here
   Reason end_reason_ = Reason::none;
+  Nanos since_ = 0;
 };
 
 }  // namespace twinrail::detail

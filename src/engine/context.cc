@@ -8,7 +8,8 @@ namespace {
 
 // FNV-1a: any well-mixed function does, as long as all processes use the same.
 std::uint64_t hash(std::string_view text, std::uint64_t value = 0xcbf29ce484222325ULL) {
-  for (const char character : text) value = (value ^ static_cast<unsigned char>(character)) * 0x100000001b3ULL;
+  for (const char character : text)
+    value = (value ^ static_cast<unsigned char>(character)) * 0x100000001b3ULL;
   return value;
 }
 

@@ -10,8 +10,8 @@ namespace {
 // Such a host needs no name service, so the look-up cannot block.
 bool is_numeric(const std::string& host) {
   return host.find(':') != std::string::npos ||
-         (!host.empty() && std::all_of(host.begin(), host.end(),
-                                       [](char c) { return (c >= '0' && c <= '9') || c == '.'; }));
+         (!host.empty() &&
+          std::all_of(host.begin(), host.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; }));
 }
 
 }  // namespace

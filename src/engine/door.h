@@ -22,6 +22,8 @@ class Door : public Pollable, public Timed {
  public:
   virtual ~Door() = default;
   [[nodiscard]] bool done() const { return done_; }
+  /// It holds last bytes of a session.
+  [[nodiscard]] virtual bool lingers() const { return false; }
 
  protected:
   void finish() { done_ = true; }

@@ -143,7 +143,8 @@ Result<std::unique_ptr<Loop>> Loop::create(std::shared_ptr<Context> context, Loo
   return loop;
 }
 
-Loop::Loop(std::shared_ptr<Context> context, LoopSettings settings, std::shared_ptr<Inbox> inbox, Poller poller)
+Loop::Loop(std::shared_ptr<Context> context, LoopSettings settings, std::shared_ptr<Inbox> inbox,
+           Poller poller)
     : now_(monotonic_now()),
       inbox_(std::move(inbox)),
       settings_(settings),
@@ -162,7 +163,8 @@ Loop::~Loop() {
     sessions_[i]->finish_with_engine();
   }
   const auto out = [this] {
-    return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) { return session->jobs() != 0; });
+    return std::any_of(sessions_.begin(), sessions_.end(),
+                       [](const auto& session) { return session->jobs() != 0; });
   };
   while (out()) {
     if (!take_posted() && inbox_->prepare_sleep()) {
@@ -182,18 +184,25 @@ void Loop::stop() {
   (void)inbox_->post([](Loop&) {});
 }
 
-Result<std::string> Loop::listen(const std::string& address, const SessionSettings& settings, MakeClient make) {
-  return reception_->listen(address,
-                            std::make_shared<const ListenerSettings>(ListenerSettings{settings, std::move(make)}));
+Result<std::string> Loop::listen(const std::string& address, const SessionSettings& settings,
+                                 MakeClient make) {
+  return reception_->listen(
+      address, std::make_shared<const ListenerSettings>(ListenerSettings{settings, std::move(make)}));
 }
 
-std::shared_ptr<Session> Loop::connect(const DialTarget& target, const SessionSettings& settings,
+std::shared_ptr<Session> Loop::prepare(const DialTarget& target, const SessionSettings& settings,
                                        std::shared_ptr<Client> client) {
-  now_ = monotonic_now();
-  auto session = std::make_shared<Session>(*this, settings, target.text);
+  auto session = std::make_shared<Session>(*this, settings, target, std::move(client));
   sessions_.push_back(session);
-  session->connect(target, std::move(client), now_);
   return session;
+}
+
+bool Loop::idle_of_sessions() const {
+  const bool all_over =
+      std::all_of(sessions_.begin(), sessions_.end(), [](const auto& session) { return session->over(); });
+  const bool lingers = std::any_of(doors_.begin(), doors_.end(),
+                                   [](const auto& door) { return !door->done() && door->lingers(); });
+  return all_over && !lingers;
 }
 
 void Loop::activate(Session& session) {
@@ -235,8 +244,8 @@ void Loop::end_restarted(const Registry::Restarted& restarted) {
   });
 }
 
-void Loop::hand_over(const std::shared_ptr<Inbox>& owner, rail::Descriptor socket, std::vector<std::byte> rest,
-                     const wire::Resume& resume, const std::string& from) {
+void Loop::hand_over(const std::shared_ptr<Inbox>& owner, rail::Descriptor socket,
+                     std::vector<std::byte> rest, const wire::Resume& resume, const std::string& from) {
   auto shared = std::make_shared<rail::Descriptor>(std::move(socket));
   (void)owner->post([shared, rest = std::move(rest), resume, from](Loop& loop) {
     loop.reception().resume(std::move(*shared), rest, resume, from, loop.now());

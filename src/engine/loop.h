@@ -42,9 +42,13 @@ class Loop {
 
   using MakeClient = std::function<std::shared_ptr<Client>(const std::shared_ptr<Session>&)>;
   Result<std::string> listen(const std::string& address, const SessionSettings& settings, MakeClient make);
-  std::shared_ptr<Session> connect(const DialTarget& target, const SessionSettings& settings,
-                                           std::shared_ptr<Client> client);
+  /// A session that dials as soon as its connect() is called.
+  std::shared_ptr<Session> prepare(const DialTarget& target, const SessionSettings& settings,
+                                   std::shared_ptr<Client> client);
   [[nodiscard]] const std::vector<std::shared_ptr<Session>>& sessions() const { return sessions_; }
+
+  /// No session is left, and nothing that one has to say yet.
+  [[nodiscard]] bool idle_of_sessions() const;
 
   // ---- for sessions and doors
 

@@ -73,7 +73,8 @@ int Poller::wait_for_events(epoll_event* events, int count, Nanos timeout_ns) {
   const bool exact = timeout_ns != 0 && timeout_ns != kNever && has_nanoseconds_;
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 35))
   if (exact) {
-    const timespec timeout{static_cast<time_t>(timeout_ns / kSecond), static_cast<long>(timeout_ns % kSecond)};
+    const timespec timeout{static_cast<time_t>(timeout_ns / kSecond),
+                           static_cast<long>(timeout_ns % kSecond)};
     const int found = epoll_pwait2(epoll_.get(), events, count, &timeout, nullptr);
     if (found >= 0 || errno != ENOSYS) return found;
     has_nanoseconds_ = false;  // an older kernel: milliseconds, rounded up

@@ -28,7 +28,8 @@ Result<std::string> Reception::listen(const std::string& address,
 
 void Reception::admit(rail::Descriptor socket, std::shared_ptr<const ListenerSettings> settings, Nanos now) {
   if (arrivals_.size() >= loop_.context().settings().max_arrivals)
-    arrivals_.front()->turn_away(Reason::too_many, "too many connections have not finished their handshake", false);
+    arrivals_.front()->turn_away(Reason::too_many, "too many connections have not finished their handshake",
+                                 false);
   auto arrival = std::make_unique<Arrival>(loop_, std::move(socket), std::move(settings));
   Arrival& at = *arrival;
   at.place_ = arrivals_.insert(arrivals_.end(), &at);
@@ -48,10 +49,14 @@ std::shared_ptr<Session> Reception::settle(std::uint64_t id, Nanos now) {
   pending_.erase(at);
   auto session = std::make_shared<Session>(loop_, pending.settings->session, pending.from);
   const wire::Hello& hello = pending.hello;
-  const Status status = session->establish({session::Role::acceptor, id,
-                                            {hello.geometry.receive_ring_bytes, hello.geometry.send_ring_bytes},
-                                            hello.rails, hello.host, hello.from},
-                                           now);
+  const Status status =
+      session->establish({session::Role::acceptor,
+                          id,
+                          {hello.geometry.receive_ring_bytes, hello.geometry.send_ring_bytes},
+                          hello.rails,
+                          hello.host,
+                          hello.from},
+                         now);
   if (!status) {
     loop_.context().registry().ended(id, session::Role::acceptor);
     loop_.context().log(Reason::too_many, pending.from + ": " + status.error().message);
@@ -228,9 +233,12 @@ void Arrival::on_hello(const wire::Hello& hello) {
   }
   session_ = hello.session;
   loop_.reception().pending_[session_] = {hello, from_, settings_, secret};
-  socket_.send(wire::Welcome{context.self(), hello.session, secret,
+  socket_.send(wire::Welcome{context.self(),
+                             hello.session,
+                             secret,
                              {hello.geometry.receive_ring_bytes, hello.geometry.send_ring_bytes},
-                             settings_->session.core.fast_rails, context.host()});
+                             settings_->session.core.fast_rails,
+                             context.host()});
 }
 
 void Arrival::on_start(const wire::Start& start, Nanos now) {

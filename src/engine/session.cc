@@ -7,6 +7,15 @@
 
 namespace twinrail::engine {
 
+Session::Session(Loop& loop, const SessionSettings& settings, DialTarget target,
+                 std::shared_ptr<Client> client)
+    : client_(std::move(client)),
+      loop_(loop),
+      settings_(settings),
+      peer_text_(target.text),
+      target_(std::move(target)),
+      random_(random_id()) {}
+
 Session::Session(Loop& loop, const SessionSettings& settings, std::string peer_text)
     : loop_(loop), settings_(settings), peer_text_(std::move(peer_text)), random_(random_id()) {}
 
@@ -30,7 +39,8 @@ Status Session::establish(const Facts& facts, Nanos now) {
   }
   using Backing = ring::Memory::Backing;
   const bool share = (common & kind_bit(rail::Kind::shm)) != 0;
-  auto send = ring::Memory::create(facts.geometry.send_ring_bytes, share ? Backing::shareable : Backing::anonymous);
+  auto send =
+      ring::Memory::create(facts.geometry.send_ring_bytes, share ? Backing::shareable : Backing::anonymous);
   if (!send) return send.error();
   auto receive = ring::Memory::create(facts.geometry.receive_ring_bytes, Backing::anonymous);
   if (!receive) return receive.error();
@@ -126,9 +136,7 @@ void Session::ready(unsigned tag, Nanos /*now*/) {
   touch();
 }
 
-void Session::touch() {
-  if (!active_ && phase_ == Phase::open) loop_.activate(*this);
-}
+void Session::activate() { loop_.activate(*this); }
 
 void Session::due(Nanos now) {
   if (phase_ == Phase::open) return touch();
@@ -168,17 +176,19 @@ void Session::open_rail(const session::OpenRail& what) {
   }
   job_started();
   const auto lane = setup_->waits() ? Worker::Lane::waiting : Worker::Lane::quick;
-  loop_.context().worker().run(lane, [self = shared_from_this(), setup = setup_, epoch = what.epoch,
-                                      inbox = loop_.inbox()]() mutable {
-    auto made = std::make_shared<RailMade>(setup->run([&](std::vector<std::byte> blob) {
-      (void)inbox->post([self, epoch, blob = std::move(blob)](Loop& loop) { self->rail_listening(epoch, blob, loop.now()); });
-    }));
-    // The session goes along, so that it ends on the engine's thread.
-    (void)inbox->post([self = std::move(self), epoch, made](Loop& loop) {
-      self->rail_ready(epoch, std::move(*made), loop.now());
-      self->job_ended();
-    });
-  });
+  loop_.context().worker().run(
+      lane, [self = shared_from_this(), setup = setup_, epoch = what.epoch, inbox = loop_.inbox()]() mutable {
+        auto made = std::make_shared<RailMade>(setup->run([&](std::vector<std::byte> blob) {
+          (void)inbox->post([self, epoch, blob = std::move(blob)](Loop& loop) {
+            self->rail_listening(epoch, blob, loop.now());
+          });
+        }));
+        // The session goes along, so that it ends on the engine's thread.
+        (void)inbox->post([self = std::move(self), epoch, made](Loop& loop) {
+          self->rail_ready(epoch, std::move(*made), loop.now());
+          self->job_ended();
+        });
+      });
 }
 
 void Session::cancel_rail(std::uint64_t /*epoch*/) {
@@ -197,7 +207,8 @@ void Session::rail_ready(std::uint64_t epoch, RailMade made, Nanos now) {
   if (!made.make) return core_->rail_failed(epoch, made.failure.reason, made.failure.text, now);
   std::unique_ptr<rail::Rail> rail = made.make(core_->receive_ring());
   const rail::Kind kind = rail->kind();
-  if (const auto& decorate = loop_.context().settings().hooks.decorate) rail = decorate(std::move(rail), kind);
+  if (const auto& decorate = loop_.context().settings().hooks.decorate)
+    rail = decorate(std::move(rail), kind);
   core_->rail_up(epoch, std::move(rail), now);
 }
 
@@ -208,15 +219,15 @@ void Session::fence_rail(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast) 
   job_started();
   // std::function wants copies; the rail has one owner at a time all the same.
   auto rail = std::make_shared<std::unique_ptr<rail::Rail>>(std::move(fast));
-  loop_.context().worker().run(Worker::Lane::quick, [self = shared_from_this(), epoch, rail,
-                                                     inbox = loop_.inbox()]() mutable {
-    (*rail)->fence();
-    (void)inbox->post([self = std::move(self), epoch, rail = std::move(rail)](Loop& loop) {
-      self->core_->rail_fenced(epoch, std::move(*rail), loop.now());
-      self->touch();
-      self->job_ended();
-    });
-  });
+  loop_.context().worker().run(
+      Worker::Lane::quick, [self = shared_from_this(), epoch, rail, inbox = loop_.inbox()]() mutable {
+        (*rail)->fence();
+        (void)inbox->post([self = std::move(self), epoch, rail = std::move(rail)](Loop& loop) {
+          self->core_->rail_fenced(epoch, std::move(*rail), loop.now());
+          self->touch();
+          self->job_ended();
+        });
+      });
 }
 
 void Session::on_event(const session::Event& event) {

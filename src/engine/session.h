@@ -57,12 +57,15 @@ class Session final : public session::Host,
     wire::Identity peer;
   };
 
+  /// A session that will dial.
+  Session(Loop& loop, const SessionSettings& settings, DialTarget target, std::shared_ptr<Client> client);
+  /// A session that is accepted.
   Session(Loop& loop, const SessionSettings& settings, std::string peer_text);
   ~Session() override;
 
-  /// A session that dials, until it stands or the target's time is over.
-  void connect(const DialTarget& target, std::shared_ptr<Client> client, Nanos now);
-  /// A session that was accepted. `client` is told when start() is called.
+  /// Dials, until the session stands or the target's time is over.
+  void connect(Nanos now);
+  /// Makes the core. The client is told when start() or resume() is called.
   Status establish(const Facts& facts, Nanos now);
   void set_client(std::shared_ptr<Client> client) { client_ = std::move(client); }
   void start(rail::Descriptor socket, std::span<const std::byte> rest, Nanos now);
@@ -80,7 +83,9 @@ class Session final : public session::Host,
   /// From the application.
   void close(Nanos now);
   void abandon(Reason reason, std::string_view text, Nanos now);
-  void touch();
+  void touch() {
+    if (!active_ && phase_ == Phase::open) activate();
+  }
   /// The engine ends: what has to be told is told now.
   void finish_with_engine();
 
@@ -121,6 +126,7 @@ class Session final : public session::Host,
   enum class Phase : std::uint8_t { dialling, waiting_other, open, over };
   enum Tag : unsigned { kTcp = 0, kDoorbell = 1 };
 
+  void activate();
   void dial_first(Nanos now);
   void retry_later(Reason reason, std::string text, Nanos now);
   void welcomed(DialResult& result, const wire::Welcome& welcome, Nanos now);

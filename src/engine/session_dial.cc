@@ -10,9 +10,7 @@ constexpr Nanos kLookForOther = 2 * kMillisecond;
 
 }  // namespace
 
-void Session::connect(const DialTarget& target, std::shared_ptr<Client> client, Nanos now) {
-  target_ = target;
-  client_ = std::move(client);
+void Session::connect(Nanos now) {
   retry_delay_ = kFirstRetry;
   dial_first(now);
 }
@@ -32,7 +30,8 @@ void Session::dial_first(Nanos now) {
   hello.rails = settings_.core.fast_rails;
   hello.host = loop_.context().host();
   hello.channel = target_.channel;
-  auto dial = std::make_unique<Dial>(loop_, *this, target_.where, std::move(hello), settings_.handshake_timeout_ns);
+  auto dial =
+      std::make_unique<Dial>(loop_, *this, target_.where, std::move(hello), settings_.handshake_timeout_ns);
   dial_ = dial.get();
   loop_.open(std::move(dial));
   loop_.timers().set(*this, target_.until);
@@ -64,7 +63,8 @@ void Session::dialled(DialResult result, Nanos now) {
     if (is_final(result.reason)) return fail(result.reason, result.text);
     return retry_later(result.reason, std::move(result.text), now);
   }
-  if (const auto* welcome = std::get_if<wire::Welcome>(&*result.answer)) return welcomed(result, *welcome, now);
+  if (const auto* welcome = std::get_if<wire::Welcome>(&*result.answer))
+    return welcomed(result, *welcome, now);
   rejected(std::get<wire::Reject>(*result.answer), now);
 }
 
@@ -98,7 +98,8 @@ void Session::welcomed(DialResult& result, const wire::Welcome& welcome, Nanos n
   if (verdict.reason != Reason::none)
     return retry_later(verdict.reason, std::string(sentence(verdict.reason)), now);
   secret_ = welcome.secret;
-  const Status status = establish({session::Role::dialler, welcome.session, ours, welcome.rails, welcome.host, welcome.from}, now);
+  const Status status = establish(
+      {session::Role::dialler, welcome.session, ours, welcome.rails, welcome.host, welcome.from}, now);
   if (!status) {
     loop_.context().registry().ended(welcome.session, session::Role::dialler);
     return fail(Reason::too_many, status.error().message);
@@ -125,7 +126,8 @@ bool Session::bind_to(std::uint64_t session) {
   Session* existing = loop_.find(session, session::Role::dialler);
   if (existing == nullptr) existing = loop_.find(session, session::Role::acceptor);
   if (existing == nullptr) {
-    fail(Reason::duplicate_session, "the channel '" + target_.channel + "' has a session on another engine of this process");
+    fail(Reason::duplicate_session,
+         "the channel '" + target_.channel + "' has a session on another engine of this process");
     return true;
   }
   leave_loop();

@@ -77,8 +77,8 @@ void Worker::serve(const std::shared_ptr<State>& state, Lane lane) {
   while (!state->stopping) {
     if (queue.jobs.empty()) {
       ++queue.idle;
-      const bool woken = queue.wake.wait_for(
-          lock, kIdleEnd, [&] { return state->stopping || !queue.jobs.empty(); });
+      const bool woken =
+          queue.wake.wait_for(lock, kIdleEnd, [&] { return state->stopping || !queue.jobs.empty(); });
       --queue.idle;
       if (!woken) break;
       continue;

@@ -1,0 +1,109 @@
+#include "api/settings.h"
+#include <twinrail/options.h>
+
+namespace twinrail {
+namespace {
+
+using std::chrono::nanoseconds;
+
+Error bad(const std::string& knob, const std::string& value, const std::string& accepted) {
+  return {Code::invalid_argument, knob + " is " + value + "; accepted: " + accepted};
+}
+
+Status check_ring(const std::string& knob, std::size_t bytes) {
+  if (is_power_of_two(bytes) && bytes >= engine::kMinRingBytes && bytes <= engine::kMaxRingBytes) return {};
+  return bad(knob, std::to_string(bytes), "a power of two from 4096 (4 KiB) to 1073741824 (1 GiB)");
+}
+
+Status check_time(const std::string& knob, nanoseconds value) {
+  constexpr nanoseconds kLeast = std::chrono::microseconds(10);
+  constexpr nanoseconds kMost = std::chrono::hours(24 * 365);
+  if (value >= kLeast && value <= kMost) return {};
+  return bad(knob, std::to_string(value.count()) + " ns", "10 us to a year");
+}
+
+Status check_breaker(const BreakerOptions& breaker) {
+  if (Status status = check_time("breaker.first_delay", breaker.first_delay); !status) return status;
+  if (Status status = check_time("breaker.max_delay", breaker.max_delay); !status) return status;
+  if (Status status = check_time("breaker.forgive_after", breaker.forgive_after); !status) return status;
+  if (breaker.max_delay < breaker.first_delay)
+    return bad("breaker.max_delay", std::to_string(breaker.max_delay.count()) + " ns",
+               "breaker.first_delay or more");
+  if (breaker.jitter_percent > 100)
+    return bad("breaker.jitter_percent", std::to_string(breaker.jitter_percent), "0 to 100");
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(Rail rail) { return rail::name(static_cast<rail::Kind>(rail)); }
+
+std::string_view to_string(Idle idle) {
+  switch (idle) {
+    case Idle::busy_spin:
+      return "busy_spin";
+    case Idle::back_off:
+      return "back_off";
+    case Idle::blocking:
+      return "blocking";
+  }
+  return "unknown";
+}
+
+BreakerOptions BreakerOptions::eager() {
+  const health::BreakerSettings& eager = health::kEagerBreaker;
+  return {std::string(eager.name), nanoseconds(eager.first_delay_ns), nanoseconds(eager.max_delay_ns),
+          nanoseconds(eager.forgive_after_ns), eager.jitter_percent};
+}
+
+Status SessionOptions::validate() const {
+  if (Status status = check_ring("send_ring_bytes", send_ring_bytes); !status) return status;
+  if (Status status = check_ring("receive_ring_bytes", receive_ring_bytes); !status) return status;
+  if (Status status = check_breaker(breaker); !status) return status;
+  const std::pair<const char*, nanoseconds> times[] = {{"suspicion", suspicion},
+                                                       {"hedge", hedge},
+                                                       {"heartbeat", heartbeat},
+                                                       {"tcp_silence", tcp_silence},
+                                                       {"session_deadline", session_deadline}};
+  for (const auto& [knob, value] : times)
+    if (Status status = check_time(knob, value); !status) return status;
+  if (tcp_silence < 2 * heartbeat)
+    return bad("tcp_silence", std::to_string(tcp_silence.count()) + " ns",
+               "twice the heartbeat or more, or a living peer counts as lost");
+  if (max_held == 0 || max_held > 1 << 20) return bad("max_held", std::to_string(max_held), "1 to 1048576");
+  return {};
+}
+
+Status EngineOptions::validate() const {
+  if (cpu < -1 || cpu >= 1024) return bad("cpu", std::to_string(cpu), "-1 (not pinned) or a CPU's number");
+  return {};
+}
+
+namespace detail {
+
+engine::SessionSettings settings_of(const SessionOptions& options) {
+  engine::SessionSettings settings;
+  settings.core.fast_rails =
+      options.fast_rails && options.shm ? 1u << static_cast<unsigned>(rail::Kind::shm) : 0u;
+  // The name is for people only; what the breaker does is in the numbers.
+  settings.core.breaker = {options.breaker.name == health::kEagerBreaker.name ? health::kEagerBreaker.name
+                           : options.breaker.name == health::kDefaultBreaker.name
+                               ? health::kDefaultBreaker.name
+                               : "custom",
+                           options.breaker.first_delay.count(), options.breaker.max_delay.count(),
+                           options.breaker.forgive_after.count(), options.breaker.jitter_percent};
+  settings.core.suspicion_ns = options.suspicion.count();
+  settings.core.hedge_ns = options.hedge.count();
+  settings.core.heartbeat_ns = options.heartbeat.count();
+  settings.core.tcp_silence_ns = options.tcp_silence.count();
+  settings.core.session_deadline_ns = options.session_deadline.count();
+  settings.core.deadline_margin_ns =
+      std::min<Nanos>(settings.core.deadline_margin_ns, options.session_deadline.count() / 10);
+  settings.send_ring_bytes = options.send_ring_bytes;
+  settings.receive_ring_bytes = options.receive_ring_bytes;
+  settings.hold_slots = options.max_held;
+  return settings;
+}
+
+}  // namespace detail
+}  // namespace twinrail

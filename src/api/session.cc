@@ -1,0 +1,91 @@
+#include <new>
+
+#include "api/session_state.h"
+
+namespace twinrail {
+
+// ---------------------------------------------------------------- Held
+
+struct Held::Impl {
+  static ring::FrameHold& of(Held& held) {
+    return *std::launder(reinterpret_cast<ring::FrameHold*>(held.storage_));
+  }
+  static const ring::FrameHold& of(const Held& held) {
+    return *std::launder(reinterpret_cast<const ring::FrameHold*>(held.storage_));
+  }
+};
+
+Held::Held() {
+  static_assert(sizeof(ring::FrameHold) <= sizeof storage_ && alignof(ring::FrameHold) <= 8);
+  new (storage_) ring::FrameHold();
+}
+Held::Held(Held&& other) noexcept : Held() { Impl::of(*this) = std::move(Impl::of(other)); }
+Held& Held::operator=(Held&& other) noexcept {
+  Impl::of(*this) = std::move(Impl::of(other));
+  return *this;
+}
+Held::~Held() { Impl::of(*this).~FrameHold(); }
+Held::operator bool() const { return static_cast<bool>(Impl::of(*this)); }
+std::span<const std::byte> Held::bytes() const { return Impl::of(*this).payload(); }
+void Held::release() { Impl::of(*this).release(); }
+
+// ---------------------------------------------------------------- Sender
+
+SendResult Sender::send(std::span<const std::byte> message) {
+  if (state_ == nullptr) return SendResult(SendResult::kClosed);
+  switch (state_->outbox().put(message)) {
+    case detail::Outbox::Put::ok:
+      return SendResult(0);
+    case detail::Outbox::Put::full:
+      return SendResult(SendResult::kWouldBlock);
+    case detail::Outbox::Put::too_large:
+      return SendResult(SendResult::kTooLarge);
+    case detail::Outbox::Put::closed:
+      break;
+  }
+  return SendResult(SendResult::kClosed);
+}
+
+// ---------------------------------------------------------------- Session
+
+SendResult Session::send(std::span<const std::byte> message) { return state_->primary().send(message); }
+std::byte* Session::claim(std::uint32_t bytes) { return state_->primary().claim(bytes); }
+SendResult Session::commit(std::uint32_t bytes) { return state_->primary().commit(bytes); }
+void Session::flush() { state_->primary().flush(); }
+bool Session::receive(Message& message) { return state_->primary().receive(message); }
+
+Held Session::hold(const Message& message) {
+  Held held;
+  ring::FrameHold hold = state_->primary().hold();
+  // Only the message that is being handled can be kept.
+  if (hold && hold.payload().data() == message.bytes.data()) Held::Impl::of(held) = std::move(hold);
+  return held;
+}
+
+SendResult Session::call(std::span<const std::byte> request, std::chrono::nanoseconds deadline,
+                         std::function<void(const CallResult&)> done) {
+  return state_->primary().call(request, monotonic_now() + deadline.count(), std::move(done));
+}
+
+SendResult Session::reply(std::uint64_t request_id, std::span<const std::byte> reply) {
+  return state_->primary().reply(request_id, reply);
+}
+
+Sender Session::sender() const {
+  Sender sender;
+  sender.state_ = state_;
+  return sender;
+}
+
+std::uint32_t Session::largest_message() const { return state_->primary().largest_message(); }
+bool Session::open() const { return state_ != nullptr && state_->primary().open(); }
+bool Session::closed() const { return state_ != nullptr && state_->primary().closed(); }
+SessionInfo Session::info() const { return state_->primary().info(); }
+void Session::close() { state_->primary().close(); }
+void Session::abandon() { state_->primary().abandon(); }
+
+void Session::undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) const {
+  state_->primary().undelivered(visit);
+}
+
+}  // namespace twinrail
