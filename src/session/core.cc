@@ -172,7 +172,10 @@ void Core::send_report(Nanos now) {
   report_due_ = report_pending_ ? now + config_.options.report_idle_ns * 8 : kNever;
   if (report_pending_) next_timer_ = std::min(next_timer_, report_due_);
   if (fast_) fast_->report(report);
-  if (tcp_ && (!fast_ || tcp_published_ || phase_ != Phase::active)) tcp_->report(report);
+  if (tcp_ && (!fast_ || tcp_published_ || phase_ != Phase::active)) {
+    tcp_->report(report);
+    next_tcp_poll_ = 0;
+  }
   tcp_published_ = false;
 }
 
