@@ -75,5 +75,30 @@ TEST(Echo, TcpInOneEngine) {
   }
 }
 
+TEST(Echo, MovesToSharedMemory) {
+  auto context = Context::create();
+  ASSERT_TRUE(context.ok());
+  for (const Idle idle : {Idle::busy_spin, Idle::blocking, Idle::back_off}) {
+    auto engine = Engine::create(*context, {.idle = idle});
+    ASSERT_TRUE(engine.ok());
+    auto echo = std::make_shared<Echo>();
+    auto address = engine->listen("127.0.0.1:0", {}, [&](Session&) { return echo; });
+    ASSERT_TRUE(address.ok()) << address.error().message;
+    auto client = std::make_shared<Client>();
+    auto session = engine->connect(*address, {}, client);
+    ASSERT_TRUE(session.ok());
+    EXPECT_TRUE(engine->run_until([&] { return session->info().rail == Rail::shm; }, 5s))
+        << session->info().state << name(session->info().reason);
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(session->send(bytes_of("number " + std::to_string(i))).ok());
+      ASSERT_TRUE(engine->run_until([&] { return client->got.size() == std::size_t(i) + 2; }, 5s));
+      EXPECT_EQ(client->got.back(), "number " + std::to_string(i));
+    }
+    EXPECT_GT(session->info().traffic[1].bytes_sent, 2000u);
+    EXPECT_TRUE(engine->drain(5s));
+    EXPECT_EQ(client->ended, Reason::local_close) << client->why;
+  }
+}
+
 }  // namespace
 }  // namespace twinrail

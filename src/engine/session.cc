@@ -108,6 +108,10 @@ bool Session::may_rest(bool moved) {
   if (moved && fast != nullptr) return false;
   rail::Rail* tcp = core_->tcp();
   if (tcp != nullptr && !tcp->arm()) return false;
+  // Control that was queued at the end of a turn leaves with one more turn, which is cheaper than to ask for
+  // writability; what is left then waits for a full socket.
+  flush_tried_ = tcp != nullptr && tcp->want_write() && !flush_tried_;
+  if (flush_tried_) return false;
   if (fast != nullptr) {
     if (!fast->arm()) return false;
     armed_ = true;

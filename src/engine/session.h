@@ -148,6 +148,7 @@ class Session final : public session::Host,
   rail::Rail* watched_fast_ = nullptr;
   bool tcp_ready_ = false;
   bool armed_ = false;
+  bool flush_tried_ = false;
   bool active_ = false;
   Phase phase_ = Phase::dialling;
   std::vector<session::Event> events_;
