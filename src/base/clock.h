@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <time.h>
+#include <ctime>
 
 namespace twinrail {
 
