@@ -64,7 +64,7 @@ GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
 
 
 def is_test(path):
-    return bool(re.search(r"_(test|fuzz|bench)\.cc$", path.name)) or "testing" in path.parts
+    return bool(re.search(r"_(test|fuzz|bench)\.(cc|h)$", path.name)) or "testing" in path.parts
 
 
 def layer_problem(root, path, rel, quote, name):
