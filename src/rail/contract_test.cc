@@ -1,45 +1,10 @@
 #include "rail/contract_test.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <iostream>
 #include <poll.h>
 
 namespace twinrail::rail::testing {
 namespace {
-
-#if defined(__has_feature)
-#define TWINRAIL_HAS_FEATURE(name) __has_feature(name)
-#else
-#define TWINRAIL_HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    TWINRAIL_HAS_FEATURE(address_sanitizer) || TWINRAIL_HAS_FEATURE(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-constexpr Nanos kPatience = 30 * kSecond;
-constexpr std::size_t kTable = 1 << 20;
-
-const std::vector<std::byte>& table() {
-  static const std::vector<std::byte> bytes = [] {
-    std::vector<std::byte> made(2 * kTable);
-    Random random(1);
-    for (std::byte& byte : made) byte = std::byte(random.next());
-    return made;
-  }();
-  return bytes;
-}
-
-// Bytes of message `number` stand in the table from here on.
-const std::byte* pattern(std::uint64_t number) { return table().data() + (number * 4099) % kTable; }
-
-std::shared_ptr<const ring::Memory> shareable(std::size_t bytes) {
-  return std::make_shared<const ring::Memory>(
-      std::move(ring::Memory::create(bytes, ring::Memory::Backing::shareable)).value());
-}
 
 bool readable(int descriptor, int milliseconds) {
   pollfd ready{descriptor, POLLIN, 0};
@@ -47,151 +12,6 @@ bool readable(int descriptor, int milliseconds) {
 }
 
 }  // namespace
-
-std::uint64_t test_seed() {
-  const char* text = std::getenv("TWINRAIL_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 0) : 20240607;
-}
-
-void fill_message(std::uint64_t number, std::byte* to, std::size_t length) {
-  if (length <= kTable) {
-    std::memcpy(to, pattern(number), length);
-    return;
-  }
-  for (std::size_t at = 0; at < length; at += kTable)
-    std::memcpy(to + at, pattern(number), std::min(kTable, length - at));
-}
-
-bool is_message(std::uint64_t number, std::span<const std::byte> payload) {
-  for (std::size_t at = 0; at < payload.size(); at += kTable)
-    if (std::memcmp(payload.data() + at, pattern(number), std::min(kTable, payload.size() - at)) != 0)
-      return false;
-  return true;
-}
-
-Rings::Rings(const BedOptions& options)
-    : send_memory(shareable(options.ring_bytes)),
-      receive_memory(shareable(options.ring_bytes)),
-      send(send_memory, options.ring_bytes, options.start),
-      receive(receive_memory, options.ring_bytes, options.start) {}
-
-bool End::frame(std::uint32_t length) {
-  std::byte* to = rings.send.claim(length);
-  if (to == nullptr) return false;
-  fill_message(framed, to, length);
-  rings.send.commit(length);
-  lengths.push_back(length);
-  ++framed;
-  return true;
-}
-
-bool End::flush() {
-  if (taken != rings.send.tail()) taken = rail->publish(taken, rings.send.tail());
-  EXPECT_LE(taken, rings.send.tail());
-  return taken == rings.send.tail();
-}
-
-Poll End::poll(Nanos now) {
-  const Poll result = rail->poll(now);
-  wire::ControlBuffer message;
-  while (rail->receive_control(message)) control.emplace_back(message.view().begin(), message.view().end());
-  const wire::Report said = rail->peer_report();
-  peer.published = std::max(peer.published, said.published);
-  peer.delivered = std::max(peer.delivered, said.delivered);
-  peer.released = std::max(peer.released, said.released);
-  const Position reusable = std::min(peer.released, rail->completed());
-  // Bounds-checked, as a session does: some tests report what never was.
-  if (reusable > rings.send.start() && reusable <= rings.send.tail()) rings.send.set_reusable(reusable);
-  EXPECT_LE(rings.receive.published(), rings.receive.window_end());
-  return result;
-}
-
-std::size_t End::deliver(End& from, std::size_t most) {
-  std::size_t count = 0;
-  ring::FrameView view;
-  while (count != most) {
-    const auto next = rings.receive.next(view);
-    EXPECT_NE(next, ring::ReceiveRing::Next::corrupt);
-    if (next != ring::ReceiveRing::Next::frame) break;
-    if (from.lengths.empty()) {
-      ADD_FAILURE() << "message " << delivered << " was never sent";
-      break;
-    }
-    EXPECT_EQ(view.payload.size(), from.lengths.front()) << "message " << delivered;
-    EXPECT_TRUE(is_message(delivered, view.payload)) << "message " << delivered;
-    from.lengths.pop_front();
-    ++delivered;
-    ++count;
-  }
-  return count;
-}
-
-wire::Report End::own_report() {
-  wire::Report report;
-  report.epoch = 1;
-  report.published = rings.receive.published();
-  report.delivered = rings.receive.delivered();
-  report.released = rings.receive.released();
-  report.polled = rail->polled();
-  return report;
-}
-
-void End::report() { rail->report(own_report()); }
-
-void RailContract::connect(const BedOptions& options) {
-  a = std::make_unique<End>(options);
-  b = std::make_unique<End>(options);
-  std::tie(a->rail, b->rail) = GetParam().connect(a->rings, b->rings);
-  ASSERT_NE(a->rail, nullptr);
-  ASSERT_NE(b->rail, nullptr);
-  a->rail->start();
-  b->rail->start();
-}
-
-void RailContract::turn(bool deliver) {
-  now += kMicrosecond;
-  for (End* end : {a.get(), b.get()}) {
-    (void)end->flush();
-    const Poll poll = end->poll(now);
-    ASSERT_FALSE(poll.failed) << end->rail->failure().text;
-    if (!deliver) continue;
-    if (end->deliver(end == a.get() ? *b : *a) != 0 || lossy()) end->report();
-  }
-}
-
-void RailContract::turn_until(const std::function<bool()>& done, bool deliver) {
-  const Nanos end = monotonic_now() + kPatience;
-  while (!done()) {
-    turn(deliver);
-    if (HasFatalFailure()) return;
-    ASSERT_LT(monotonic_now(), end) << "nothing moves";
-  }
-}
-
-void RailContract::bring_by_other_rail(Position from, Position to) {
-  for (Position at = from; at != to;) {
-    const std::size_t part = a->rings.send.contiguous(at, to);
-    std::memcpy(b->rings.receive.writable_at(at), a->rings.send.bytes_at(at), part);
-    at += part;
-  }
-  ASSERT_TRUE(b->rings.receive.publish(to));
-}
-
-void RailContract::exchange(std::size_t count, const std::function<std::uint32_t()>& length,
-                            std::size_t batch) {
-  const std::uint64_t goal = b->delivered + count;
-  std::uint32_t next = length();
-  const Nanos end = monotonic_now() + 4 * kPatience;
-  while (b->delivered != goal) {
-    for (std::size_t i = 0; i != batch && a->framed != goal; ++i) {
-      if (!a->frame(next)) break;
-      next = length();
-    }
-    turn();
-    if (HasFatalFailure()) return;
-    ASSERT_LT(monotonic_now(), end) << "nothing moves after " << b->delivered << " messages";
-  }
-}
 
 // ---- publication
 
@@ -281,27 +101,6 @@ TEST_P(RailContract, SkipsWhatAnotherRailHasBrought) {
   a->taken = std::max(a->taken, half);
   turn_until([&] { return b->delivered == all; });
   EXPECT_GT(more, 50u);
-}
-
-TEST_P(RailContract, LagsBehindAnotherRailAllTheTime) {
-  Random random(test_seed());
-  std::cout << "TWINRAIL_SEED=" << test_seed() << "\n";
-  connect({.ring_bytes = 32 * 1024});
-  for (int round = 0; round != 2000; ++round) {
-    while (random.below(4) != 0 && a->frame(static_cast<std::uint32_t>(random.below(3000)))) continue;
-    const Position before = b->rings.receive.published();
-    if (random.below(3) == 0) bring_by_other_rail(before, a->rings.send.tail());
-    if (random.below(2) == 0) a->rail->skip_to(std::max(a->peer.published, a->taken));
-    (void)a->flush();
-    if (random.below(2) == 0) b->poll(now);
-    b->deliver(*a);
-    // The other rail brings the reports, too.
-    a->peer = b->own_report();
-    a->rings.send.set_reusable(std::min(a->peer.released, a->rail->completed()));
-    a->poll(now += kMicrosecond);
-    if (HasFailure()) return;
-  }
-  turn_until([&] { return b->delivered == a->framed; });
 }
 
 // ---- flow
@@ -583,77 +382,6 @@ TEST_P(RailContract, CountsItsTraffic) {
   EXPECT_EQ(got.publications_polled, 10u);
   EXPECT_EQ(sent.bytes_received, 0u);
   EXPECT_FALSE(a->rail->description().empty());
-}
-
-// ---- traps
-
-// F12: positions at which a 16, 31, 32 or 63 bit counter would turn over.
-TEST_P(RailContract, StartPositionsJustBelowPowersOfTwo) {
-  for (const unsigned bits : {16u, 31u, 32u, 63u}) {
-    for (const std::uint64_t below : {8u, 64u, 4096u, 40000u}) {
-      connect({.ring_bytes = 8192, .start = (Position{1} << bits) - below});
-      if (HasFatalFailure()) return;
-      exchange(
-          200, [&] { return static_cast<std::uint32_t>(a->framed * 97 % 3000); }, 3);
-      ASSERT_FALSE(HasFailure()) << "2^" << bits << " - " << below;
-    }
-  }
-}
-
-// F13: the smallest ring, every size up to the largest frame ten times, then small ones, a million messages.
-TEST_P(RailContract, AMillionMessagesThroughTheSmallestRing) {
-  const std::size_t messages = kSanitized ? 30'000 : lossy() ? 100'000 : 1'000'000;
-  connect({.ring_bytes = 4096});
-  std::uint32_t count = 0;
-  const std::uint32_t sizes = largest() + 1;
-  exchange(
-      messages, [&] { return ++count < 10 * sizes ? count % sizes : count % 64; }, 64);
-  EXPECT_EQ(b->delivered, messages);
-}
-
-TEST_P(RailContract, RandomOperations) {
-  const std::uint64_t seed = test_seed();
-  std::cout << "TWINRAIL_SEED=" << seed << "\n";
-  for (std::uint64_t run = 0; run != 6; ++run) {
-    Random random(seed + run);
-    const std::size_t ring = std::size_t{4096} << random.below(6);
-    connect(
-        {.ring_bytes = ring, .start = (std::uint64_t{1} << random.between(14, 62)) - 8 * random.below(1000)});
-    std::size_t controls = 0;
-    for (int step = 0; step != 20000; ++step) {
-      End& end = random.below(2) == 0 ? *a : *b;
-      End& other = &end == a.get() ? *b : *a;
-      switch (random.below(8)) {
-        case 0:
-        case 1:
-          (void)end.frame(
-              static_cast<std::uint32_t>(random.below(std::min<std::uint64_t>(largest(), 5000) + 1)));
-          break;
-        case 2:
-          (void)end.flush();
-          break;
-        case 3:
-        case 4:
-          ASSERT_FALSE(end.poll(now += random.below(5000)).failed) << end.rail->failure().text;
-          break;
-        case 5:
-          end.deliver(other, random.below(10));
-          break;
-        case 6:
-          end.report();
-          break;
-        default:
-          if (random.below(10) != 0 || &end == b.get()) break;
-          if (end.rail->send_control(std::vector<std::byte>(random.between(1, 1024), std::byte{2})))
-            ++controls;
-      }
-    }
-    turn_until([&] { return a->delivered == b->framed && b->delivered == a->framed; });
-    if (!lossy()) {
-      turn_until([&] { return b->control.size() == controls; });
-    }
-    ASSERT_FALSE(HasFailure()) << "run " << run;
-  }
 }
 
 }  // namespace twinrail::rail::testing

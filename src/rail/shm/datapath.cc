@@ -23,6 +23,8 @@ ShmRail::ShmRail(std::unique_ptr<ShmLink> link, ring::ReceiveRing& receive)
     : own_(reinterpret_cast<ControlBlock*>(link->own_block.data())),
       peer_(reinterpret_cast<const ControlBlock*>(link->peer_block.data())),
       receive_(receive),
+      peer_ring_(link->peer_ring->data()),
+      ring_mask_(receive.size() - 1),
       peer_may_sleep_(link->peer_may_sleep),
       link_(std::move(link)) {}
 
@@ -83,6 +85,11 @@ Poll ShmRail::poll(Nanos /*now*/) {
   if (to != seen_) {
     poll.progress = take_publication(to);
     poll.failed = !poll.progress;
+  } else {
+    // The miss on the next frame then overlaps the one on the word (docs/adr/0002-shm-publication.md).
+    const std::byte* next = peer_ring_ + (receive_.published() & ring_mask_);
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + kCacheLine);
   }
   if (mail_broken_) [[unlikely]] {
     fail("the peer's mailbox holds what no sender puts there");

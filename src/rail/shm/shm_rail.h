@@ -63,6 +63,8 @@ class ShmRail final : public Rail {
   ControlBlock* own_;
   const ControlBlock* peer_;
   ring::ReceiveRing& receive_;
+  const std::byte* peer_ring_;
+  std::uint64_t ring_mask_;
   Position taken_ = 0;           // end of what was published to the peer
   Position seen_ = 0;            // the peer's publication word as last polled
   std::uint64_t mail_seen_ = 0;  // the peer's messages taken so far
