@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -319,12 +318,21 @@ TEST(ShmSetup, TheMappingIsReadOnly) {
 
 // ---- kill -9
 
-std::set<std::string> names_in(const char* directory) {
-  std::set<std::string> names;
+// Files that a process has open or mapped and that have a name where such files would be left behind.
+std::vector<std::string> named_files_of(pid_t process) {
+  std::vector<std::string> found;
+  const auto note = [&found](const std::string& path) {
+    for (const char* directory : {"/tmp/", "/dev/shm/", "/var/tmp/", "/run/"})
+      if (path.find(directory) != std::string::npos) found.push_back(path);
+  };
+  const std::string root = "/proc/" + std::to_string(process);
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
-    names.insert(entry.path().string());
-  return names;
+  for (const auto& entry : std::filesystem::directory_iterator(root + "/fd", ignored))
+    note(std::filesystem::read_symlink(entry.path(), ignored).string());
+  std::ifstream maps(root + "/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("rail_test") == std::string::npos) note(line);
+  return found;
 }
 
 bool unix_socket_exists(const std::string& name) {
@@ -335,8 +343,7 @@ bool unix_socket_exists(const std::string& name) {
 }
 
 TEST(ShmSetup, AKilledProcessLeavesNothingBehind) {
-  const auto shm_before = names_in("/dev/shm");
-  const auto tmp_before = names_in("/tmp");
+  const auto named_before = named_files_of(getpid());
   int blob_pipe[2];
   ASSERT_EQ(pipe2(blob_pipe, O_CLOEXEC), 0);
   const pid_t child = fork();
@@ -371,13 +378,12 @@ TEST(ShmSetup, AKilledProcessLeavesNothingBehind) {
   rail->start();
   while (rail->polled() == 0) rail->poll(0);
 
+  EXPECT_EQ(named_files_of(child), named_before);
   kill(child, SIGKILL);
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_FALSE(unix_socket_exists(point.name));
-  EXPECT_EQ(names_in("/dev/shm"), shm_before);
-  EXPECT_EQ(names_in("/tmp"), tmp_before);
   // What it had published is still there to be delivered.
   ring::FrameView view;
   ASSERT_EQ(receive.next(view), ring::ReceiveRing::Next::frame);
