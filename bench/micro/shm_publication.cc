@@ -42,6 +42,7 @@ enum : unsigned {
   kInHeader = 1u << 8,       // no word: the header itself is polled, and the next header is zeroed first
   kRxPrefetchSecond = 1u << 9,  // each empty poll: prefetch the line behind the polled one
   kLineAligned = 1u << 10,      // each publication ends on a cache line (padding frame)
+  kHeaderFirst = 1u << 12,      // the header is written before the payload: each line is written in one go
   kSlowLoop = 1u << 11,         // each empty poll: about 30 ns of other work, as an engine's loop has
 };
 constexpr unsigned kOwnAtPoll = 4;
@@ -69,8 +70,6 @@ inline void own_line(const void* p) {
   __builtin_prefetch(p, 1, 3);
 #endif
 }
-// The compiler must not drop the reads of a payload that nobody uses.
-inline void keep(std::uint64_t value) { asm volatile("" : : "r"(value)); }
 inline void read_line(const void* p) { __builtin_prefetch(p, 0, 3); }
 
 // One process's end: writes its own ring, reads the peer's. Positions never wrap.
@@ -92,9 +91,16 @@ class Side {
     if (padding != 0) pad(padding);
     at = tail_ % kRing;
     if constexpr ((kV & kTxOwnOnFrame) != 0) own_ahead(0);
-    std::memcpy(own_->ring + at + kHeaderBytes, payload, bytes);
     tail_ += need;
-    write_header(at, {static_cast<std::uint32_t>(need), kMessage});
+    if constexpr ((kV & kHeaderFirst) != 0) {
+      write_header(at, {static_cast<std::uint32_t>(need), kMessage});
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    std::memcpy(own_->ring + at + kHeaderBytes, payload, bytes);
+    if constexpr ((kV & kHeaderFirst) == 0) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      write_header(at, {static_cast<std::uint32_t>(need), kMessage});
+    }
     if constexpr ((kV & kTxOwnFar) != 0) own_ahead(kFarBytes);
     return true;
   }
@@ -386,6 +392,9 @@ constexpr Variant variant(const char* name) {
 constexpr Variant kVariants[] = {
     variant<0>("a  word on its own line (naive)"),
     variant<kRxPrefetch>("b1 a + reader prefetches in each empty poll"),
+    variant<kHeaderFirst>("a1 a, header first"),
+    variant<kHeaderFirst | kRxPrefetch>("b6 b1, header first"),
+    variant<kHeaderFirst | kSlowLoop | kRxPrefetch>("b7 b1, header first, slow"),
     variant<kTxOwnAfterPublish>("b2 a + writer owns ahead after publishing"),
     variant<kTxOwnInPoll>("b3 a + writer owns ahead at 4th empty poll"),
     variant<kTxOwnOnFrame | kWordOwn>("b4 a + writer owns lines and word first"),

@@ -9,7 +9,7 @@
 // Source:  no protocol; the two lines are what two cores need at least to hand a word over and back.
 #pragma once
 
-#include "two_processes.h"
+#include "reference/two_processes.h"
 
 namespace twinrail::reference {
 
@@ -70,40 +70,24 @@ Latency ping_pong(Cpus cpus, Extent extent, std::uint64_t warm_up = 2'000) {
 
 // Where the hypervisor (or the user's --cpus) has put us. Two hardware threads of one core share the
 // first-level cache and hand a word over several times faster than two cores can.
-enum class Placement { separate_cores, siblings, stalled };
+enum class Placement { separate_cores, siblings };
 
-inline const char* to_string(Placement p) {
-  switch (p) {
-    case Placement::separate_cores:
-      return "separate-cores";
-    case Placement::siblings:
-      return "siblings";
-    case Placement::stalled:
-      return "stalled";
-  }
-  return "?";
-}
+inline const char* to_string(Placement p) { return p == Placement::siblings ? "siblings" : "separate-cores"; }
 
 struct Probe {
   Latency spin;
   Latency pause;
-  Placement placement = Placement::stalled;
+  Placement placement = Placement::siblings;
 };
 
 // `sibling_below_ns`: a spinning round trip below this is called siblings. 300 ns parts 130-150 ns (siblings)
 // from 450-650 ns (two cores) on the virtual machines that we know; a desktop with a fast ring bus may need
-// less. Stalled: more than a tenth of the probe went into stalls, its figures mean nothing.
+// less. Stalls do not move a median; they are reported beside it.
 inline Probe probe(Cpus cpus, Extent extent, std::uint64_t sibling_below_ns = 300) {
   Probe out;
   out.spin = ping_pong<Wait::spin>(cpus, extent);
   out.pause = ping_pong<Wait::pause>(cpus, extent);
-  const std::uint64_t stalled = out.spin.stalled_ns + out.pause.stalled_ns;
-  const std::uint64_t running = out.spin.p50_ns * out.spin.samples + out.pause.p50_ns * out.pause.samples;
-  if (stalled * 10 > running) {
-    out.placement = Placement::stalled;
-  } else {
-    out.placement = out.spin.p50_ns < sibling_below_ns ? Placement::siblings : Placement::separate_cores;
-  }
+  out.placement = out.spin.p50_ns < sibling_below_ns ? Placement::siblings : Placement::separate_cores;
   return out;
 }
 

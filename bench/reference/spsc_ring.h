@@ -7,7 +7,7 @@
 // Source:  the two-index queue with cached copies of the other side's index, as in any text on such queues.
 #pragma once
 
-#include "two_processes.h"
+#include "reference/two_processes.h"
 
 namespace twinrail::reference {
 

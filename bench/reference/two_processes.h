@@ -50,6 +50,9 @@ inline void relax() {
   }
 }
 
+// The compiler must not drop reads whose result nobody uses.
+inline void keep(std::uint64_t value) { asm volatile("" : : "r"(value)); }
+
 [[noreturn]] inline void die(const char* doing) {
   std::fprintf(stderr, "twinrail_reference: %s: %s\n", doing, std::strerror(errno));
   std::exit(1);
