@@ -24,7 +24,10 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 find_program(TWINRAIL_CCACHE ccache)
 if(TWINRAIL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TWINRAIL_CCACHE})
+  # Paths relative to the sources, so that clones and worktrees share what is cached.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${TWINRAIL_CCACHE})
 endif()
 
 add_library(twinrail_flags INTERFACE)
