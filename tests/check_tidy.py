@@ -36,7 +36,7 @@ def tidy_tool():
 
 def compile_commands():
     """From the tree compiled by Clang, whose flags clang-tidy understands, and its precompiled headers too."""
-    for tree in ("tsan", "release"):
+    for tree in ("asan", "fuzz", "release"):
         path = sources.ROOT / "build" / tree / "compile_commands.json"
         if path.is_file():
             entries = json.loads(path.read_text(encoding="utf-8"))
@@ -108,10 +108,10 @@ class Tidy:
         return key, [self.tool, "--quiet", *checks, "-p", str(folder), "--extra-arg=-Wno-unknown-warning-option",
                      str(target)]
 
-    def run(self, keyed, final):
-        """Looks at {key: files}; returns the keys that are not clean. Only a final run says why."""
-        return set(sources.run_parallel([self.job(files, key) for key, files in keyed.items()],
-                                        show_command=False, show_output=final, noise=NOISE))
+    def run(self, keyed):
+        """Looks at {key: files}; returns {key: findings} of those that are not clean."""
+        return sources.run_parallel([self.job(files, key) for key, files in keyed.items()], show_output=False,
+                                    noise=NOISE)
 
 
 def main():
@@ -128,17 +128,23 @@ def main():
     wanted = {contents.key(group): group for group in groups_of(files)}
     wanted = {key: group for key, group in wanted.items() if not (CLEAN / key).exists()}
     looked_at = sum(len(group) for group in wanted.values())
-    # What is not clean together may only clash together (two local helpers of one name), so alone it is asked again.
-    failed = tidy.run({k: g for k, g in wanted.items() if len(g) > 1}, final=False)
-    single = {contents.key([f]): [f] for k in failed for f in wanted[k]}
-    single.update({k: g for k, g in wanted.items() if len(g) == 1})
-    single = {k: g for k, g in single.items() if not (CLEAN / k).exists()}
-    bad = tidy.run(single, final=True)
-    for key in (wanted.keys() - failed) | (single.keys() - bad):
+    found = tidy.run(wanted)
+    # Sources that do not compile together may only clash (two local helpers of one name): they are asked one by one.
+    clashing = {k for k, text in found.items() if len(wanted[k]) > 1 and "[clang-diagnostic-error" in text}
+    single = {contents.key([f]): [f] for k in clashing for f in wanted[k]}
+    found.update(tidy.run(single))
+    for key in (wanted.keys() | single.keys()) - found.keys():
         (CLEAN / key).touch()
+    for key in clashing:
+        if not any(contents.key([f]) in found for f in wanted[key]):
+            (CLEAN / key).touch()
+        del found[key]
+    for text in found.values():
+        print(text)
     shutil.rmtree(CLEAN / "together", ignore_errors=True)
     print(f"{looked_at} looked at, the others are unchanged since they were clean")
-    sources.finish("tidy", sorted(sources.relative(single[k][0]) for k in bad), len(files))
+    problems = sorted({line for text in found.values() for line in re.findall(r"^(/\S+?):\d+:\d+: error", text, re.M)})
+    sources.finish("tidy", problems or sorted(found), len(files))
 
 
 if __name__ == "__main__":

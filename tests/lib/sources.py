@@ -35,11 +35,11 @@ def relative(path, root=ROOT):
 
 
 def run_parallel(commands, show_command=True, show_output=True, noise=None):
-    """Runs (name, argv) pairs on all cores, prints the output of the failed ones, returns their names.
+    """Runs (name, argv) pairs on all cores; returns {name: output} of those that failed, printed unless told not to.
 
-    Lines that match `noise` are not printed.
+    Lines that match `noise` are left out.
     """
-    failed = []
+    failed = {}
 
     def run(item):
         name, argv = item
@@ -49,13 +49,14 @@ def run_parallel(commands, show_command=True, show_output=True, noise=None):
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, argv, done in pool.map(run, commands):
-            if done.returncode != 0:
-                failed.append(name)
-                if show_command and show_output:
-                    print("$", " ".join(argv))
-                lines = [line for line in done.stdout.splitlines() if not (noise and noise.search(line))]
-                if show_output:
-                    print("\n".join(lines), flush=True)
+            if done.returncode == 0:
+                continue
+            failed[name] = "\n".join(
+                line for line in done.stdout.splitlines() if not (noise and noise.search(line)))
+            if show_command and show_output:
+                print("$", " ".join(argv))
+            if show_output:
+                print(failed[name], flush=True)
     return failed
 
 
