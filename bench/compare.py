@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares `twinrail bench` with bare baselines, in rounds that can be trusted on a shared virtual machine.
 
-A round is: probe, baseline and ours (in an order that alternates), probe. It is dropped, and its reason counted, when
+A round is: probe, baseline, ours, ours, baseline (the next one the other way round), probe; the two of a kind are
+averaged, so that a drift of the machine meets both alike. It is dropped, and its reason counted, when
 the two probes differ by more than 20 %, when the CPUs were not two separate cores (shared-memory cases), or when
 others used more than 0.15 core meanwhile. Reported are medians with their spread, and the ratio ours / baseline of each
 round. Environment: TWINRAIL_BIN (the tool), TWINRAIL_REFERENCE (default: twinrail_reference beside it).
@@ -167,6 +168,11 @@ class Runner:
         return {"value": number(found, case.metric), **result}
 
 
+def mean(runs):
+    """One set of figures of several; what not all of them have is left out."""
+    return {k: statistics.fmean(r[k] for r in runs) for k in runs[0] if all(k in r for r in runs)}
+
+
 def unusable(case, probe):
     if case.separate_cores and probe["placement"] != "separate-cores":
         return "placement " + str(probe["placement"])
@@ -183,12 +189,11 @@ def one_round(case, runner, baseline_first, last_ours):
     if (why := unusable(case, before)) is not None:
         return {"dropped": why, "probes": [before]}
     load = Load()
-    if baseline_first:
-        baseline = runner.baseline(case, last_ours)
-        ours = runner.ours(case)
-    else:
-        ours = runner.ours(case)
-        baseline = runner.baseline(case, ours)
+    runs = {"baseline": [], "ours": []}
+    for who in ("baseline", "ours", "ours", "baseline") if baseline_first else ("ours", "baseline", "baseline", "ours"):
+        last_ours = runs["ours"][-1] if runs["ours"] else last_ours
+        runs[who].append(runner.baseline(case, last_ours) if who == "baseline" else runner.ours(case))
+    baseline, ours = (mean(runs[who]) for who in ("baseline", "ours"))
     foreign = load.foreign_cores()
     after = runner.probe()
     out = {"probes": [before, after], "foreign_cores": round(foreign, 3), "baseline": baseline, "ours": ours}
@@ -286,10 +291,10 @@ def parse(arguments):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; default: those with a limit")
     p.add_argument("--rounds", type=int, default=6, help="valid rounds wanted (6)")
-    p.add_argument("--attempts", type=int, default=40, help="rounds tried at most, each case (40)")
+    p.add_argument("--attempts", type=int, default=200, help="rounds tried at most, each case (200)")
     p.add_argument("--budget", type=float, default=180, help="seconds after which no round is begun, each case (180)")
     p.add_argument("--least-valid", type=int, default=3, help="valid rounds needed for a verdict (3)")
-    p.add_argument("-D", "--seconds", type=float, default=1.0, help="of each run (1)")
+    p.add_argument("-D", "--seconds", type=float, default=0.5, help="of each run (0.5)")
     p.add_argument("--pause", type=float, default=0.5, help="seconds to wait after a dropped round (0.5)")
     p.add_argument("--foreign-limit", type=float, default=FOREIGN_LIMIT, help="cores others may use (0.15)")
     p.add_argument("--wait", choices=("spin", "pause"), default="spin", help="wait loop of the shm baselines (spin)")
