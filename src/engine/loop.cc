@@ -104,7 +104,8 @@ void Loop::idle(bool moved, Nanos until) {
     idle_since_ = 0;
     return;
   }
-  if (settings_.idle == Idle::busy_spin) return cpu_pause();
+  // No PAUSE: the rail's own prefetch hides a miss only when polls come close together (docs/adr/0002).
+  if (settings_.idle == Idle::busy_spin) return;
   if (settings_.idle == Idle::back_off) {
     if (idle_since_ == 0) idle_since_ = now_;
     if (now_ - idle_since_ < kSpin) return cpu_pause();
