@@ -34,6 +34,7 @@ struct Bed {
   std::string name;
   std::function<RailPair(Rings&, Rings&)> connect;  ///< two rails, not yet started
   bool lossy = false;                               ///< reports and control may vanish
+  std::size_t soak_messages = 1'000'000;            ///< how many the longest test sends
 };
 
 /// A message's bytes follow from its number, so that a wrong byte is seen wherever it lands.
