@@ -19,9 +19,9 @@ constexpr std::size_t kMostDoors = 1024;
 
 bool Loop::turn() { return step(may_sleep()); }
 
-// Posted work, what descriptors say, due timers, then every active session. The clock is read once.
+// Posted work, what descriptors say, due timers, then every active session. The time is that of the turn.
 bool Loop::step(bool look) {
-  now_ = monotonic_now();
+  now_ = clock_.now();
   bool moved = inbox_->waiting() && take_posted();
   if (look || now_ >= next_look_) {
     next_look_ = now_ + kLookInterval;

@@ -13,6 +13,7 @@
 #include "engine/context.h"
 #include "engine/door.h"
 #include "engine/session.h"
+#include "engine/turn_clock.h"
 
 namespace twinrail::engine {
 
@@ -87,6 +88,7 @@ class Loop {
   void pin() const;
 
   // Hot.
+  TurnClock clock_;
   Nanos now_;
   Nanos next_look_ = 0;
   std::shared_ptr<Inbox> inbox_;
