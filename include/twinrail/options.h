@@ -22,7 +22,7 @@ std::string_view to_string(Rail rail);
 
 /// When a fast rail that failed is tried again.
 struct BreakerOptions {
-  std::string name = "default";
+  const char* name = "default";  ///< for logs; a literal: it is kept as given
   std::chrono::nanoseconds first_delay = std::chrono::milliseconds(100);  ///< after the first failure
   std::chrono::nanoseconds max_delay = std::chrono::seconds(30);          ///< it doubles up to here
   std::chrono::nanoseconds forgive_after = std::chrono::seconds(10);      ///< of good service
