@@ -52,7 +52,7 @@ std::string_view to_string(Idle idle) {
 
 BreakerOptions BreakerOptions::eager() {
   const health::BreakerSettings& eager = health::kEagerBreaker;
-  return {std::string(eager.name), nanoseconds(eager.first_delay_ns), nanoseconds(eager.max_delay_ns),
+  return {"eager", nanoseconds(eager.first_delay_ns), nanoseconds(eager.max_delay_ns),
           nanoseconds(eager.forgive_after_ns), eager.jitter_percent};
 }
 
@@ -85,13 +85,9 @@ engine::SessionSettings settings_of(const SessionOptions& options) {
   engine::SessionSettings settings;
   settings.core.fast_rails =
       options.fast_rails && options.shm ? 1u << static_cast<unsigned>(rail::Kind::shm) : 0u;
-  // The name is for people only; what the breaker does is in the numbers.
-  settings.core.breaker = {options.breaker.name == health::kEagerBreaker.name ? health::kEagerBreaker.name
-                           : options.breaker.name == health::kDefaultBreaker.name
-                               ? health::kDefaultBreaker.name
-                               : "custom",
-                           options.breaker.first_delay.count(), options.breaker.max_delay.count(),
-                           options.breaker.forgive_after.count(), options.breaker.jitter_percent};
+  settings.core.breaker = {options.breaker.name, options.breaker.first_delay.count(),
+                           options.breaker.max_delay.count(), options.breaker.forgive_after.count(),
+                           options.breaker.jitter_percent};
   settings.core.suspicion_ns = options.suspicion.count();
   settings.core.hedge_ns = options.hedge.count();
   settings.core.heartbeat_ns = options.heartbeat.count();

@@ -6,7 +6,7 @@ namespace twinrail::engine {
 namespace {
 
 constexpr Nanos kFirstRetry = 5 * kMillisecond;
-constexpr Nanos kLookForOther = 2 * kMillisecond;
+constexpr Nanos kLookForOther = 500 * kMicrosecond;
 
 }  // namespace
 
@@ -80,8 +80,11 @@ void Session::retry_later(Reason reason, std::string text, Nanos now) {
 
 void Session::rejected(const wire::Reject& reject, Nanos now) {
   const std::string text = target_.text + " refused the session: " + std::string(sentence(reject.reason));
-  if (reject.reason == Reason::duplicate_session && bind_to(reject.session)) return;
   if (is_final(reject.reason)) return fail(reject.reason, text);
+  last_reason_ = reject.reason;
+  last_text_ = text;
+  // Its START to us may still be on its way.
+  if (reject.reason == Reason::duplicate_session) return wait_for_other(reject.session, now);
   retry_later(reject.reason, text, now);
 }
 
@@ -115,7 +118,8 @@ void Session::wait_for_other(std::uint64_t session, Nanos now) {
   other_ = session;
   Registry& registry = loop_.context().registry();
   if (registry.lives(session) && bind_to(session)) return;
-  if (!registry.pending(session) || now >= target_.until) return dial_first(now);
+  if (!registry.pending(session)) return retry_later(last_reason_, last_text_, now);
+  if (now >= target_.until) return dial_first(now);  // which ends it
   phase_ = Phase::waiting_other;
   loop_.timers().set(*this, now + kLookForOther);
 }

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <sched.h>
 #include <system_error>
 #include <thread>
 
@@ -27,9 +28,15 @@ struct Worker::State {
   std::array<Queue, kLanes> lanes;
   std::condition_variable thread_ended;
   bool stopping = false;
+  // Where the maker of the context may run. A thread made by a pinned, spinning engine would inherit the one
+  // CPU that has no time for it.
+  cpu_set_t cpus{};
+  bool has_cpus = false;
 };
 
-Worker::Worker() : state_(std::make_shared<State>()) {}
+Worker::Worker() : state_(std::make_shared<State>()) {
+  state_->has_cpus = sched_getaffinity(0, sizeof state_->cpus, &state_->cpus) == 0;
+}
 
 Worker::~Worker() {
   std::deque<std::function<void()>> dropped;  // destroyed after the lock: a job may own much
@@ -73,6 +80,7 @@ void Worker::run(Lane lane, std::function<void()> job) {
 
 void Worker::serve(const std::shared_ptr<State>& state, Lane lane) {
   auto& queue = state->lanes[static_cast<std::size_t>(lane)];
+  if (state->has_cpus) (void)sched_setaffinity(0, sizeof state->cpus, &state->cpus);
   std::unique_lock lock(state->mutex);
   while (!state->stopping) {
     if (queue.jobs.empty()) {
