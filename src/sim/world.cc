@@ -1,0 +1,227 @@
+#include "sim/world.h"
+
+namespace twinrail::sim {
+
+using session::State;
+
+Outcome run_schedule(std::uint64_t seed) {
+  World world(seed);
+  return world.run();
+}
+
+World::World(std::uint64_t seed)
+    : plan_(Plan::from_seed(seed)),
+      context_(Random(~seed).next()),
+      ledgers_{Ledger(plan_.application[0], plan_.ring_bytes[0], plan_.start),
+               Ledger(plan_.application[1], plan_.ring_bytes[1], plan_.start)},
+      nodes_{std::make_unique<Node>(0, context_, plan_, *this),
+             std::make_unique<Node>(1, context_, plan_, *this)},
+      network_(context_, plan_.network, *this),
+      fabric_(context_, plan_.device, *this),
+      checker_(context_, plan_, *this, ledgers_) {
+  for (int side = 0; side < 2; ++side) nodes_[side]->make_application(ledgers_[side], ledgers_[1 - side]);
+}
+
+// Devices write into the cores' rings and tell the checker: they go first.
+World::~World() {
+  for (const auto& node : nodes_) node->kill();
+}
+
+Outcome World::run() {
+  Node::introduce(*nodes_[0], *nodes_[1]);
+  auto streams = network_.connected();
+  nodes_[0]->begin(std::move(streams.first));
+  nodes_[1]->begin(std::move(streams.second));
+  start_faults();
+  while (phase_ != Phase::done && !context_.failed()) {
+    if (!context_.scheduler.step()) {
+      context_.fail("nothing will ever happen any more");
+      break;
+    }
+    ++context_.stats.events;
+    if (context_.now() > phase_limit_) {
+      static constexpr const char* kPhases[] = {"traffic", "draining", "settling", "ending", "done"};
+      context_.fail(std::string("stalled while ") + kPhases[static_cast<std::size_t>(phase_)]);
+    }
+  }
+  if (!context_.failed()) checker_.finish();
+  return outcome();
+}
+
+Outcome World::outcome() {
+  Outcome outcome;
+  outcome.seed = plan_.seed;
+  Stats& stats = context_.stats;
+  stats.schedules = 1;
+  stats.virtual_ns = context_.now();
+  for (int side = 0; side < 2; ++side) {
+    const std::uint64_t wraps = (ledgers_[side].tail() - plan_.start) / plan_.ring_bytes[side];
+    stats.wraps += wraps;
+    stats.fewest_wraps = std::min(stats.fewest_wraps, wraps);
+    if (session::Core* core = nodes_[side]->core()) {
+      const session::Info info = core->info();
+      stats.upgrades += info.upgrades;
+      stats.retreats += info.retreats;
+      stats.redials += info.redials;
+    }
+  }
+  outcome.stats = stats;
+  outcome.failure = context_.failure;
+  if (!outcome.ok()) {
+    outcome.report = "seed " + std::to_string(plan_.seed) + ": " + context_.failure +
+                     "\nplan: " + plan_.text() + "\n" + nodes_[0]->text() + nodes_[1]->text() +
+                     context_.trace.text();
+  }
+  return outcome;
+}
+
+void World::stream_ready(int side) {
+  nodes_[side]->note_readable();
+  nodes_[side]->wake_soon();
+}
+
+void World::core_event(int side, const session::Event& event) { checker_.core_event(side, event); }
+
+void World::turned(int side) {
+  if (context_.failed()) return;
+  checker_.turned(side);
+  consider_fault();
+  advance();
+}
+
+// ---------------------------------------------------------------- phases
+
+void World::enter(Phase phase, Nanos limit) {
+  phase_ = phase;
+  phase_limit_ = limit == kNever ? kNever : context_.now() + limit;
+  context_.step('-', "phase", static_cast<std::uint64_t>(phase));
+}
+
+bool World::all_delivered() const {
+  for (const Ledger& ledger : ledgers_)
+    if (ledger.delivered_count() != ledger.messages().size()) return false;
+  return true;
+}
+
+bool World::settled() {
+  for (const auto& node : nodes_) {
+    if (node->core()->tcp() == nullptr) return false;
+    if (node->core()->state() != (plan_.fast_allowed ? State::fast : State::tcp)) return false;
+  }
+  return true;
+}
+
+void World::advance() {
+  if (phase_ != Phase::ending) {
+    for (int side = 0; side < 2; ++side) {
+      if (checker_.ended(side))
+        return context_.fail(std::string("side ") + side_name(side) +
+                             " ended for no reason: " + std::string(name(checker_.end_reason(side))));
+    }
+  }
+  switch (phase_) {
+    case Phase::traffic:
+      return leave_traffic();
+    case Phase::draining:
+      if (all_delivered()) enter(Phase::settling, plan_.recovery_ns());
+      return;
+    case Phase::settling:
+      if (settled()) begin_ending();
+      return;
+    case Phase::ending:
+      if (ending_over()) enter(Phase::done, kNever);
+      return;
+    case Phase::done:
+      return;
+  }
+}
+
+void World::leave_traffic() {
+  if (!nodes_[0]->application().met_quota() || !nodes_[1]->application().met_quota()) return;
+  const bool early = plan_.ending == Ending::close_early && next_fault_ == plan_.faults.size();
+  if (!faults_over() && !early) return;
+  const bool in_traffic = early || plan_.ending == Ending::restart || plan_.ending == Ending::cut ||
+                          plan_.ending == Ending::abandon;
+  if (in_traffic && (early || plan_.ending != Ending::close_early)) return begin_ending();
+  for (const auto& node : nodes_) {
+    node->application().stop_sending();
+    node->application().hurry();
+  }
+  enter(Phase::draining, plan_.recovery_ns());
+}
+
+void World::close(int side) {
+  nodes_[side]->application().stop_sending();
+  nodes_[side]->core()->close(nodes_[side]->local_now());
+  nodes_[side]->wake_soon();
+}
+
+void World::begin_ending() {
+  const int side = plan_.ending_side;
+  enter(Phase::ending, plan_.recovery_ns() * 2 + plan_.options.session_deadline_ns * 2);
+  switch (plan_.ending) {
+    case Ending::drain:
+      return enter(Phase::done, kNever);
+    case Ending::close_both:
+      close(1 - side);
+      return close(side);
+    case Ending::close_one:
+    case Ending::close_early:
+      return close(side);
+    case Ending::abandon:
+      nodes_[side]->core()->abandon(Reason::abandoned, "the plan says so", nodes_[side]->local_now());
+      return nodes_[side]->wake_soon();
+    case Ending::restart:
+      checker_.killed(side);
+      if (context_.percent(50)) {
+        network_.stick_present();  // power was lost: nobody says goodbye
+      } else {
+        network_.reset_present(side, true);
+      }
+      nodes_[side]->kill();
+      context_.scheduler.after(context_.between(0, plan_.options.session_deadline_ns / 3),
+                               [this, side] { nodes_[side]->rise(); });
+      return;
+    case Ending::cut:
+      return cut_all();
+  }
+}
+
+bool World::ending_over() {
+  for (int side = 0; side < 2; ++side)
+    if (!checker_.ended(side)) return false;
+  check_end_reasons();
+  return true;
+}
+
+void World::check_end_reasons() {
+  const int side = plan_.ending_side;
+  const auto expect = [this](int who, std::initializer_list<Reason> reasons) {
+    const Reason reason = checker_.end_reason(who);
+    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
+      context_.fail(std::string("side ") + side_name(who) + " ended because of " + std::string(name(reason)));
+  };
+  switch (plan_.ending) {
+    case Ending::drain:
+      return;
+    case Ending::close_one:
+      expect(side, {Reason::local_close});
+      return expect(1 - side, {Reason::peer_closed});
+    case Ending::close_both:
+      expect(side, {Reason::local_close, Reason::peer_closed});
+      return expect(1 - side, {Reason::local_close, Reason::peer_closed});
+    case Ending::close_early:
+      expect(side, {Reason::local_close});
+      return expect(1 - side, {Reason::peer_closed});
+    case Ending::abandon:
+      expect(side, {Reason::abandoned});
+      return expect(1 - side, {Reason::abandoned, Reason::unknown_session, Reason::session_deadline});
+    case Ending::restart:
+      return expect(1 - side, {Reason::peer_restarted});
+    case Ending::cut:
+      expect(side, {Reason::session_deadline});
+      return expect(1 - side, {Reason::session_deadline});
+  }
+}
+
+}  // namespace twinrail::sim
