@@ -52,8 +52,10 @@ Core::~Core() = default;
 
 void Core::flush(Nanos now) {
   flushed_ = send_.tail();
-  if (fast_carries_ && fast_taken_ < flushed_) {
-    fast_taken_ = fast_->publish(fast_taken_, flushed_);
+  // A rail that lags behind the hedge skips what the peer has: that ring space may be in use again.
+  const Position fast_from = std::max(fast_taken_, peer_.published);
+  if (fast_carries_ && fast_from < flushed_) {
+    fast_taken_ = std::max(fast_taken_, fast_->publish(fast_from, flushed_));
     if (fast_taken_ > given_) given_ = fast_taken_;
     if (!watching_) start_watch(now);
   }

@@ -76,7 +76,7 @@ class FastLink : public std::enable_shared_from_this<FastLink> {
   /// Nothing that the peer sent can change the memory of `side` any more.
   [[nodiscard]] bool fenced(int side) const { return !made_[side] || destroyed(side); }
   /// `side` made its end of the link: from here on its memory can be written.
-  void make_end(int side) { made_[side] = true; }
+  virtual void make_end(int side) { made_[side] = true; }
   /// Lowest position that this link may still write at the peer of `side`.
   [[nodiscard]] virtual Position lowest_pending(int side) const = 0;
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }

@@ -2,8 +2,8 @@
 
 namespace twinrail::sim {
 
-Run run_schedules(std::uint64_t first, std::uint64_t count, std::size_t most_failures) {
-  Run run;
+Campaign run_schedules(std::uint64_t first, std::uint64_t count, std::size_t most_failures) {
+  Campaign run;
   for (std::uint64_t i = 0; i < count && run.failures.size() < most_failures; ++i) {
     Outcome outcome = run_schedule(first + i);
     run.stats += outcome.stats;

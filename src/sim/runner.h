@@ -6,12 +6,12 @@
 
 namespace twinrail::sim {
 
-struct Run {
+struct Campaign {
   Stats stats;
   std::vector<Outcome> failures;  ///< at most `most_failures`; the run stops there
 };
 
 /// The schedules of the seeds [first, first + count).
-Run run_schedules(std::uint64_t first, std::uint64_t count, std::size_t most_failures);
+Campaign run_schedules(std::uint64_t first, std::uint64_t count, std::size_t most_failures);
 
 }  // namespace twinrail::sim

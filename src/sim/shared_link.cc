@@ -34,7 +34,7 @@ class SharedRail final : public rail::Rail {
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override;
   [[nodiscard]] wire::Report peer_report() override { return peer().report_visible; }
   [[nodiscard]] int descriptor() const override { return -1; }
-  void start() override { receive_.attach(link_->fabric().user.send_ring(1 - side_).memory()); }
+  void start() override { receive_.attach(peer().memory); }
   void stop() override { self().stopped = true; }
   void fence() override {
     // A swallowed publication may still show up here, after the switch.
@@ -106,6 +106,11 @@ bool SharedRail::receive_control(wire::ControlBuffer& to) {
 
 std::unique_ptr<rail::Rail> SharedLink::rail(int side) {
   return std::make_unique<SharedRail>(std::static_pointer_cast<SharedLink>(shared_from_this()), side);
+}
+
+void SharedLink::make_end(int side) {
+  FastLink::make_end(side);
+  ends_[side].memory = fabric_.user.send_ring(side).memory();
 }
 
 void SharedLink::publish(int side, Position to) {

@@ -12,6 +12,7 @@ class SharedLink final : public FastLink {
   SharedLink(Fabric& fabric, std::uint64_t epoch) : FastLink(fabric, epoch) {}
 
   [[nodiscard]] std::unique_ptr<rail::Rail> rail(int side) override;
+  void make_end(int side) override;
   void break_end(int side) override;
   void kill(int side) override { ends_[side].stopped = ends_[side].fenced = true; }
   void kick() override;
@@ -19,7 +20,8 @@ class SharedLink final : public FastLink {
   [[nodiscard]] Position lowest_pending(int) const override { return kNothingPending; }
 
   struct End {
-    Position word = 0;     // what this end has published
+    std::shared_ptr<const ring::Memory> memory;  // handed over at the set-up; outlives the process
+    Position word = 0;                           // what this end has published
     Position visible = 0;  // what the peer sees of it: less while a fault swallows publications
     wire::Report report;
     wire::Report report_visible;

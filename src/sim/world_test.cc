@@ -17,7 +17,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 TEST(World, EverythingArrivesOnceAndInOrderWhateverBreaks) {
   const std::uint64_t first = from_environment("TWINRAIL_SEED", 1);
   const std::uint64_t count = from_environment("TWINRAIL_SCHEDULES", 10'000);
-  const Run run = run_schedules(first, count, 5);
+  const Campaign run = run_schedules(first, count, 5);
   for (const Outcome& outcome : run.failures) ADD_FAILURE() << outcome.report;
   std::fputs(run.stats.text().c_str(), stdout);
   if (run.failures.empty()) {
