@@ -6,8 +6,9 @@ Position WriteRail::publish(Position from, Position to) {
   if (!joined_) taken_ = from;
   if (failed() || stopped_ || to <= taken_ || !link_->has_room(side_)) return taken_;
   joined_ = true;
-  link_->post(side_, taken_, to);
-  traffic_.bytes_sent += to - taken_;
+  const Position start = std::max(taken_, from);  // further on: the peer has what lies between
+  link_->post(side_, start, to);
+  traffic_.bytes_sent += to - start;
   ++traffic_.publications_sent;
   return taken_ = to;
 }
