@@ -153,6 +153,7 @@ struct CallResult {
 
 class Session {
  public:
+  /// An empty handle; behaves like that of a session that has ended.
   Session() = default;
 
   explicit operator bool() const { return state_ != nullptr; }

@@ -48,14 +48,23 @@ SendResult Sender::send(std::span<const std::byte> message) {
 
 // ---------------------------------------------------------------- Session
 
-SendResult Session::send(std::span<const std::byte> message) { return state_->primary().send(message); }
-std::byte* Session::claim(std::uint32_t bytes) { return state_->primary().claim(bytes); }
-SendResult Session::commit(std::uint32_t bytes) { return state_->primary().commit(bytes); }
-void Session::flush() { state_->primary().flush(); }
-bool Session::receive(Message& message) { return state_->primary().receive(message); }
+// An empty handle behaves like that of a session that has ended.
+
+SendResult Session::send(std::span<const std::byte> message) {
+  return state_ ? state_->primary().send(message) : SendResult(SendResult::kClosed);
+}
+std::byte* Session::claim(std::uint32_t bytes) { return state_ ? state_->primary().claim(bytes) : nullptr; }
+SendResult Session::commit(std::uint32_t bytes) {
+  return state_ ? state_->primary().commit(bytes) : SendResult(SendResult::kClosed);
+}
+void Session::flush() {
+  if (state_) state_->primary().flush();
+}
+bool Session::receive(Message& message) { return state_ && state_->primary().receive(message); }
 
 Held Session::hold(const Message& message) {
   Held held;
+  if (!state_) return held;
   ring::FrameHold hold = state_->primary().hold();
   // Only the message that is being handled can be kept.
   if (hold && hold.payload().data() == message.bytes.data()) Held::Impl::of(held) = std::move(hold);
@@ -64,11 +73,12 @@ Held Session::hold(const Message& message) {
 
 SendResult Session::call(std::span<const std::byte> request, std::chrono::nanoseconds deadline,
                          std::function<void(const CallResult&)> done) {
+  if (!state_) return SendResult(SendResult::kClosed);
   return state_->primary().call(request, monotonic_now() + deadline.count(), std::move(done));
 }
 
 SendResult Session::reply(std::uint64_t request_id, std::span<const std::byte> reply) {
-  return state_->primary().reply(request_id, reply);
+  return state_ ? state_->primary().reply(request_id, reply) : SendResult(SendResult::kClosed);
 }
 
 Sender Session::sender() const {
@@ -77,15 +87,27 @@ Sender Session::sender() const {
   return sender;
 }
 
-std::uint32_t Session::largest_message() const { return state_->primary().largest_message(); }
-bool Session::open() const { return state_ != nullptr && state_->primary().open(); }
-bool Session::closed() const { return state_ != nullptr && state_->primary().closed(); }
-SessionInfo Session::info() const { return state_->primary().info(); }
-void Session::close() { state_->primary().close(); }
-void Session::abandon() { state_->primary().abandon(); }
+std::uint32_t Session::largest_message() const { return state_ ? state_->primary().largest_message() : 0; }
+bool Session::open() const { return state_ && state_->primary().open(); }
+bool Session::closed() const { return !state_ || state_->primary().closed(); }
+
+SessionInfo Session::info() const {
+  if (state_) return state_->primary().info();
+  SessionInfo none;
+  none.state = "closed";
+  none.reason = Reason::none;
+  return none;
+}
+
+void Session::close() {
+  if (state_) state_->primary().close();
+}
+void Session::abandon() {
+  if (state_) state_->primary().abandon();
+}
 
 void Session::undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) const {
-  state_->primary().undelivered(visit);
+  if (state_) state_->primary().undelivered(visit);
 }
 
 }  // namespace twinrail

@@ -7,6 +7,13 @@ namespace twinrail::detail {
 
 using wire::FrameKind;
 
+namespace {
+
+// Positions stay below 2^63 in this universe; tests begin there, and a sign would look like a refusal.
+SendResult sent(Position end) { return SendResult(static_cast<std::int64_t>(end & INT64_MAX)); }
+
+}  // namespace
+
 // ---------------------------------------------------------------- sending
 
 std::byte* SessionState::make_room(std::uint64_t bytes) {
@@ -27,7 +34,7 @@ SendResult SessionState::put(FrameKind kind, const std::uint64_t* call, std::spa
   }
   const Position end = sending_->commit(static_cast<std::uint32_t>(bytes), kind);
   session_->touch();
-  return SendResult(static_cast<std::int64_t>(end));
+  return sent(end);
 }
 
 SendResult SessionState::refused(std::uint64_t bytes) {
@@ -48,7 +55,7 @@ SendResult SessionState::commit(std::uint32_t bytes) {
   if (sending_ == nullptr) return refused(bytes);
   const Position end = sending_->commit(bytes);
   session_->touch();
-  return SendResult(static_cast<std::int64_t>(end));
+  return sent(end);
 }
 
 void SessionState::flush() {
