@@ -122,6 +122,7 @@ class Stream {
 
 /// Takes a Stream and fails the test at the first message that is lost, doubled, out of order or damaged.
 struct StreamChecker : Recorder {
+  StreamChecker() { keep = false; }
   void on_message(Session& session, const Message& message) override;
 };
 
