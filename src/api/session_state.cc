@@ -67,7 +67,7 @@ void SessionState::flush() {
 // ---------------------------------------------------------------- a turn
 
 bool SessionState::serve(Nanos now) {
-  bool moved = handler_ != nullptr && serve_frames();
+  bool moved = handler_ != nullptr ? serve_frames() : serve_calls();
   if (outbox_waits_) moved |= drain_outboxes();
   if (calls_.next_deadline() <= now) [[unlikely]]
     expire_calls(now);
@@ -97,13 +97,28 @@ bool SessionState::serve_frames() {
   return true;
 }
 
+// For an application that polls: a caller that never asks for messages still gets its replies. Stops at the
+// first message, which is receive()'s, and while the application looks at one.
+bool SessionState::serve_calls() {
+  if (looking_ || !core_->receive_ring().readable()) return false;
+  bool moved = false;
+  while (core_->receive_ring().next_kind() > FrameKind::padding &&
+         core_->receive(frame_) == session::Core::Receive::frame) {
+    if (frame_.kind == FrameKind::reply) take_reply(frame_.payload);
+    moved = true;
+  }
+  if (moved) core_->release_last();
+  return moved;
+}
+
 bool SessionState::receive(Message& message) {
+  looking_ = false;
   if (core_ == nullptr) return false;
   session_->touch();
   while (core_->receive(frame_) == session::Core::Receive::frame) {
     if (frame_.kind == FrameKind::message) {
       message.bytes = frame_.payload;
-      return true;
+      return looking_ = true;
     }
     // Nobody here answers requests: the caller's deadline ends them.
     if (frame_.kind == FrameKind::reply) take_reply(frame_.payload);

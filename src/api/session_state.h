@@ -68,6 +68,7 @@ class SessionState final : public engine::Client,
   std::byte* make_room(std::uint64_t bytes);
   SendResult refused(std::uint64_t bytes);
   bool serve_frames();
+  bool serve_calls();
   void take_reply(std::span<const std::byte> payload);
   void take_request(std::span<const std::byte> payload);
   bool drain_outboxes();
@@ -85,6 +86,7 @@ class SessionState final : public engine::Client,
   Position flushed_ = 0;
   std::uint64_t blocked_bytes_ = 0;  // a claim of so much did not fit
   bool blocked_ = false;
+  bool looking_ = false;  // the application holds the view that receive() gave last
   bool opened_ = false;
   bool closed_ = false;
   bool closing_ = false;

@@ -53,6 +53,20 @@ ReceiveRing::Next ReceiveRing::next(FrameView& frame) {
   return Next::none;
 }
 
+wire::FrameKind ReceiveRing::next_kind() const {
+  Position at = delivered_;
+  for (const Segment& segment : segments_) {
+    while (at < published_ && at < segment.end) {
+      const auto bits = load_le_once(segment.memory->data() + (at & mask_));
+      const wire::DecodedFrame decoded = wire::decode_frame(bits);
+      if (!acceptable(decoded, at, published_)) return wire::FrameKind::padding;
+      if (decoded.header.kind != wire::FrameKind::padding) return decoded.header.kind;
+      at += wire::frame_bytes(decoded.header.length);
+    }
+  }
+  return wire::FrameKind::padding;
+}
+
 FrameHold ReceiveRing::hold(const FrameView& frame) {
   FrameHold hold;
   HoldTable& table = *holds_;

@@ -102,6 +102,9 @@ class ReceiveRing {
   /// The next frame, delivered by this call (rule 3); padding is skipped. Releases the frame before, unless
   /// held.
   Next next(FrameView& frame);
+  /// Kind of the frame that next() would give, without delivering it; padding when there is none now, or when
+  /// its header breaks the rules (next() then says so).
+  [[nodiscard]] wire::FrameKind next_kind() const;
   /// Whether next() would find something; cheap.
   [[nodiscard]] bool readable() const { return delivered_ < published_; }
   /// Keeps the frame that next() returned last. An empty hold when all slots are taken: copy the payload
