@@ -18,14 +18,16 @@ bool write_out(rail::ByteStream& stream, std::vector<std::byte>& out) {
   return true;
 }
 
-// One read: more could belong to the records, of which only so many may come with the handshake.
+// Reads what is there, up to a little more than a handshake. False: the stream is over.
 bool read_in(rail::ByteStream& stream, std::vector<std::byte>& in) {
-  std::byte buffer[512];
+  std::byte buffer[256];
   const iovec piece{buffer, sizeof buffer};
-  const rail::IoResult result = stream.read({&piece, 1});
-  if (result.status == rail::IoResult::Status::would_block) return true;
-  if (result.status != rail::IoResult::Status::ok) return false;
-  in.insert(in.end(), buffer, buffer + result.bytes);
+  while (in.size() < 2 * sizeof buffer) {
+    const rail::IoResult result = stream.read({&piece, 1});
+    if (result.status == rail::IoResult::Status::would_block) return true;
+    if (result.status != rail::IoResult::Status::ok) return false;
+    in.insert(in.end(), buffer, buffer + result.bytes);
+  }
   return true;
 }
 
@@ -114,12 +116,12 @@ bool Node::advance(Greeting& greeting) {
     }
   }
   if (!dialled && (greeting.answering || greeting.refusing)) return true;
-  if (!read_in(*greeting.stream, greeting.in)) {
-    if (dialled) dial_over(greeting.dial, Reason::tcp_lost, false);
-    return false;
-  }
+  const bool open = read_in(*greeting.stream, greeting.in);
   const wire::HandshakeDecoded decoded = wire::decode_handshake(greeting.in);
-  if (decoded.status == wire::HandshakeStatus::need_more) return true;
+  if (decoded.status == wire::HandshakeStatus::need_more) {
+    if (!open && dialled) dial_over(greeting.dial, Reason::tcp_lost, false);
+    return open;
+  }
   if (decoded.status != wire::HandshakeStatus::ok) {
     context_.fail("a handshake could not be read");
     return false;

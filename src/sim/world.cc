@@ -4,6 +4,12 @@ namespace twinrail::sim {
 
 using session::State;
 
+namespace {
+
+constexpr std::uint64_t kMostEvents = 1'000'000;  // some 50 times what a schedule usually takes
+
+}  // namespace
+
 Outcome run_schedule(std::uint64_t seed) {
   World world(seed);
   return world.run();
@@ -38,7 +44,7 @@ Outcome World::run() {
       context_.fail("nothing will ever happen any more");
       break;
     }
-    ++context_.stats.events;
+    if (++context_.stats.events > kMostEvents) context_.fail("a loop that never rests");
     if (context_.now() > phase_limit_) {
       static constexpr const char* kPhases[] = {"traffic", "draining", "settling", "ending", "done"};
       context_.fail(std::string("stalled while ") + kPhases[static_cast<std::size_t>(phase_)]);

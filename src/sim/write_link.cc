@@ -63,7 +63,7 @@ void WriteLink::run(int side, Stage stage) {
   lanes_[side].busy[stage] = false;
   do {
     if (!may(side, stage) || !pass(side, stage)) break;
-  } while (fabric_.context.percent(70));
+  } while (fabric_.context.percent(90));
   trim(lanes_[side]);
   pump(side);
 }
