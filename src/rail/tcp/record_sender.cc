@@ -19,9 +19,8 @@ void encode_report_record(const wire::Report& report, std::byte* at, std::size_t
 }  // namespace
 
 Position RecordSender::publish(ByteStream& stream, Position from, Position to) {
-  // `from` equal to the target is how a range normally follows the last one; any other `from` beyond the
-  // cursor says that the peer has everything below it.
-  if (from > cursor_ && from != target_) skip_to(from);
+  // Beyond what was taken so far: the peer has everything below. What lags behind that is skip_to()'s business.
+  if (from > target_) skip_to(from);
   if (to > target_) {
     target_ = to;
     ++traffic_.publications_sent;
