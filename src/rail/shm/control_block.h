@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 
 #include "base/bits.h"
 #include "wire/record.h"
@@ -33,7 +34,7 @@ struct ControlBlock {
   /// at both.
   std::atomic<std::uint64_t> mail_posted{0};
 
-  /// The owner's wire::Report in the order of kReportOrder. Written in that order and read against it, both
+  /// The owner's wire::Report in this order: epoch, beat, beat_seen, published, polled, delivered, released. Written in that order and read against it, both
   /// with release and acquire, so that a reader never sees released > delivered or delivered > published.
   alignas(kNoSharing) std::array<std::atomic<std::uint64_t>, kReportWords> report{};
   /// How many of the peer's messages the owner has taken: their slots may be used again.
@@ -46,6 +47,11 @@ struct ControlBlock {
   alignas(kNoSharing) std::array<MailSlot, kMailSlots> mail{};
 };
 
+// The layout is on the wire, so to speak: docs/wire.md.
+static_assert(sizeof(ControlBlock) == 8704 && sizeof(MailSlot) == 4 + wire::kMaxControlBytes);
+static_assert(offsetof(ControlBlock, publication) == 0 && offsetof(ControlBlock, mail_posted) == 8);
+static_assert(offsetof(ControlBlock, report) == 128 && offsetof(ControlBlock, mail_taken) == 184);
+static_assert(offsetof(ControlBlock, sleeping) == 256 && offsetof(ControlBlock, mail) == 384);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
                   std::atomic<std::uint32_t>::is_always_lock_free,
               "shared between processes");
