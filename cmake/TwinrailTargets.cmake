@@ -50,7 +50,7 @@ endfunction()
 function(twinrail_register_test target)
   set_property(GLOBAL APPEND PROPERTY TWINRAIL_UNIT_TESTS ${target})
   gtest_discover_tests(${target} TEST_PREFIX ${target}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 120 LABELS unit)
+                       PROPERTIES TIMEOUT 300 LABELS unit)
 endfunction()
 
 function(twinrail_gtest target)
