@@ -67,6 +67,7 @@ class Strangers : public ::testing::Test {
     server->log->clear();
   }
   ~Strangers() override {
+    strangers.clear();
     EXPECT_TRUE(session.send(bytes_of("still here")).ok());
     EXPECT_TRUE(run([&] { return !server->accepted.at(0)->messages.empty(); }));
     EXPECT_EQ(good->closed, 0);

@@ -349,6 +349,7 @@ TEST(Exit, WithEightLiveSessions) {
   const bool slow =
       resident_bytes() > (std::size_t{64} << 20);  // a sanitizer's shadow: each process costs more
   for (int round = 0; round != (slow ? 20 : 500); ++round) {
+    std::fflush(stdout);  // or each child prints it again
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
