@@ -130,11 +130,7 @@ void Core::end(Reason reason, std::string_view text, Nanos now) {
   if (ended_) return;
   if (phase_ == Phase::offered || phase_ == Phase::opening) host_.cancel_rail(epoch_);
   if (phase_ != Phase::none && epoch_ > highest_retired_) highest_retired_ = epoch_;
-  if (fast_) {
-    fast_->stop();
-    stopped_completed_ = fast_->completed();
-    host_.fence_rail(epoch_, std::move(fast_));
-  }
+  if (fast_) give_to_fence();
   if (tcp_) {
     count(*tcp_);
     host_.release_tcp(std::move(tcp_), true);

@@ -241,6 +241,7 @@ Info Core::info() {
     rail::Traffic& total = info.traffic[static_cast<std::size_t>(rail->kind())];
     total += rail->traffic();
   }
+  info.traffic[static_cast<std::size_t>(fast_kind_)] += fencing_;
   return info;
 }
 

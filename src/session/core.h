@@ -160,6 +160,8 @@ class Core {
   void protocol_error(std::string_view text, Nanos now) { abandon(Reason::protocol_error, text, now); }
   void end(Reason reason, std::string_view text, Nanos now);
   void count(const rail::Rail& rail);
+  /// Stops the fast rail and gives it to the host to be fenced.
+  void give_to_fence();
 
   // Hot: touched for every message or batch.
   ring::SendRing send_;
@@ -244,7 +246,8 @@ class Core {
   Reason reason_ = Reason::started;
   Nanos since_ = 0;
   Random random_;
-  Info totals_;  // traffic of rails that are gone, and counts
+  Info totals_;            // traffic of rails that are gone, and counts
+  rail::Traffic fencing_;  // of the fast rail that is being fenced, so that no look misses it
 };
 
 }  // namespace twinrail::session

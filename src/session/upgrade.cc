@@ -187,11 +187,7 @@ void Core::retire(Reason reason, std::string_view text, Nanos now) {
   hedged_ = false;
   retire_reason_ = reason;
   setup_due_ = probe_due_ = watch_due_ = kNever;
-  if (fast_) {
-    fast_->stop();
-    stopped_completed_ = fast_->completed();
-    host_.fence_rail(epoch_, std::move(fast_));
-  }
+  if (fast_) give_to_fence();
   fast_carries_ = false;
   tcp_carries_ = true;
   watching_ = false;
@@ -200,6 +196,14 @@ void Core::retire(Reason reason, std::string_view text, Nanos now) {
   transition(reason, text, now);
   say_retire(now);
   flush(now);
+}
+
+void Core::give_to_fence() {
+  fast_->stop();
+  stopped_completed_ = fast_->completed();
+  fencing_ = fast_->traffic();
+  fencing_epoch_ = epoch_;
+  host_.fence_rail(epoch_, std::move(fast_));
 }
 
 void Core::say_retire(Nanos now) {
@@ -227,6 +231,8 @@ void Core::on_retire(const wire::Control& control, Nanos now) {
 
 void Core::rail_fenced(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast, Nanos now) {
   const bool in_window = fast->finish();
+  // One epoch is unfenced at a time; a rail that came up too late has carried nothing.
+  if (epoch == fencing_epoch_) fencing_ = {};
   count(*fast);
   fast.reset();
   if (ended_) return;
