@@ -1,0 +1,10 @@
+// Purpose: the subcommands, one file each. Each function adds its own to the command line.
+#pragma once
+
+#include "common/cli.h"
+
+namespace twinrail::tools {
+
+void add_knobs(Cli& cli);
+
+}  // namespace twinrail::tools
