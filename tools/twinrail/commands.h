@@ -5,6 +5,7 @@
 
 namespace twinrail::tools {
 
+void add_demo(Cli& cli);
 void add_knobs(Cli& cli);
 
 }  // namespace twinrail::tools
