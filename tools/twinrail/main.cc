@@ -7,6 +7,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   twinrail::tools::Cli cli;
   twinrail::tools::add_demo(cli);
+  twinrail::tools::add_send(cli);
+  twinrail::tools::add_recv(cli);
   twinrail::tools::add_knobs(cli);
   return cli.run(argc, argv);
 }
