@@ -8,6 +8,7 @@ namespace twinrail::tools {
 void add_demo(Cli& cli);
 void add_send(Cli& cli);
 void add_recv(Cli& cli);
+void add_bench(Cli& cli);
 void add_knobs(Cli& cli);
 
 }  // namespace twinrail::tools

@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   twinrail::tools::add_demo(cli);
   twinrail::tools::add_send(cli);
   twinrail::tools::add_recv(cli);
+  twinrail::tools::add_bench(cli);
   twinrail::tools::add_knobs(cli);
   return cli.run(argc, argv);
 }
