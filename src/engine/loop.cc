@@ -24,7 +24,7 @@ bool Loop::step(bool look) {
   now_ = clock_.now();
   bool moved = inbox_->waiting() && take_posted();
   if (look || now_ >= next_look_) {
-    next_look_ = now_ + kLookInterval;
+    next_look_ = now_ + (poller_.size() > quiet_entries_ ? kLookInterval : kQuietLookInterval);
     moved |= poller_.wait(0);
   }
   if (timers_.next() <= now_) moved |= run_timers();
@@ -153,6 +153,7 @@ Loop::Loop(std::shared_ptr<Context> context, LoopSettings settings, std::shared_
       poller_(std::move(poller)),
       reception_(std::make_unique<Reception>(*this)) {
   inbox_entry_ = poller_.add(inbox_->descriptor(), {}, *inbox_);
+  count_quiet_entry();
 }
 
 // Sessions that are open end as abandoned, and tell their peers as far as that goes without waiting. What

@@ -67,6 +67,8 @@ class Loop {
   void linger(std::unique_ptr<rail::Rail> rail);
   [[nodiscard]] class Reception& reception() { return *reception_; }
   void sweep_later() { sweep_ = true; }
+  /// An entry of the epoll set that is seldom ready: it alone does not ask for frequent looks.
+  void count_quiet_entry() { ++quiet_entries_; }
   /// Ends a session of a peer's former process, on whichever engine it is.
   void end_restarted(const Registry::Restarted& session);
   /// Gives a RESUME to the engine that has the session.
@@ -76,7 +78,10 @@ class Loop {
  private:
   Loop(std::shared_ptr<Context> context, LoopSettings settings, std::shared_ptr<Inbox> inbox, Poller poller);
 
+  // A spinning engine reads its rails itself; this is for handshakes and for TCP beside a fast rail, or, when there
+  // is neither, for a first connection to a listener.
   static constexpr Nanos kLookInterval = 100 * kMicrosecond;
+  static constexpr Nanos kQuietLookInterval = 500 * kMicrosecond;
 
   bool step(bool look);
   bool take_posted();
@@ -95,6 +100,7 @@ class Loop {
   std::vector<Session*> active_;
   DeadlineHeap<Timed> timers_;
   bool sweep_ = false;
+  std::size_t quiet_entries_ = 0;
   unsigned idle_turns_ = 0;
   Nanos idle_since_ = 0;
   const LoopSettings settings_;

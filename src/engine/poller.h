@@ -42,6 +42,7 @@ class Poller {
   [[nodiscard]] std::uint64_t add(int descriptor, Interest interest, Pollable& who, unsigned tag = 0);
   void change(std::uint64_t entry, Interest interest);
   void remove(std::uint64_t& entry);
+  [[nodiscard]] std::size_t size() const { return slots_.size() - free_.size(); }
 
   /// Tells who is ready. Waits up to `timeout_ns`; kNever: without limit, 0: not at all. The time passed on
   /// is read after the wait. True when anybody was told.

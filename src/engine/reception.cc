@@ -93,6 +93,7 @@ void Reception::resume(rail::Descriptor socket, std::vector<std::byte> rest, con
 Listener::Listener(Loop& loop, rail::Descriptor socket, std::shared_ptr<const ListenerSettings> settings)
     : loop_(loop), socket_(std::move(socket)), settings_(std::move(settings)) {
   entry_ = loop_.poller().add(socket_.get(), {}, *this);
+  loop_.count_quiet_entry();
 }
 
 Listener::~Listener() {
