@@ -62,7 +62,8 @@ void Core::flush(Nanos now) {
   if (tcp_carries_ && tcp_ && tcp_taken_ < flushed_) {
     // What the peer has to know soon rides along, in the same write. A report with every message would cost a
     // round trip a tenth of its time, and the peer does not need it so often.
-    if (report_pending_ && !fast_ && report_due_ - now <= config_.options.report_idle_ns / 2) send_report(now);
+    if (report_pending_ && !fast_ && report_due_ - now <= config_.options.report_idle_ns / 2)
+      send_report(now);
     tcp_taken_ = tcp_->publish(tcp_taken_, flushed_);
     if (tcp_taken_ > given_) given_ = tcp_taken_;
   }

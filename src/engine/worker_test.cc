@@ -1,0 +1,91 @@
+#include "engine/worker.h"
+
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "engine/inbox.h"
+
+namespace twinrail::engine {
+namespace {
+
+void spin_until(const std::function<bool()>& done) {
+  while (!done()) std::this_thread::yield();
+}
+
+TEST(Worker, LanesDoNotWaitForEachOther) {
+  Worker worker;
+  std::atomic<int> ran{0};
+  std::atomic<bool> release{false};
+  // A full lane of jobs that wait, and behind them what they wait for.
+  for (int i = 0; i != 16; ++i) {
+    worker.run(Worker::Lane::waiting, [&] {
+      spin_until([&] { return release.load(); });
+      ++ran;
+    });
+  }
+  worker.run(Worker::Lane::quick, [&] { release = true; });
+  spin_until([&] { return ran == 16; });
+}
+
+TEST(Worker, RunsEverythingAndOneAfterTheOtherWhenItMust) {
+  std::atomic<int> ran{0};
+  Worker worker;
+  for (int i = 0; i != 1000; ++i) worker.run(Worker::Lane::quick, [&] { ++ran; });
+  spin_until([&] { return ran == 1000; });
+}
+
+TEST(Worker, WaitsForWhatRunsAndDropsWhatDoesNot) {
+  auto kept = std::make_shared<int>();
+  std::atomic<int> begun{0}, ended{0};
+  std::atomic<bool> release{false};
+  {
+    Worker worker;
+    for (int i = 0; i != 40; ++i) {
+      worker.run(Worker::Lane::waiting, [&, kept] {
+        ++begun;
+        spin_until([&] { return release.load(); });
+        ++ended;
+      });
+    }
+    spin_until([&] { return begun == 16; });
+    std::thread([&] { release = true; }).join();
+  }
+  EXPECT_GE(ended, 16);
+  EXPECT_EQ(begun, ended);
+  spin_until([&] { return kept.use_count() == 1; });
+}
+
+TEST(Inbox, NothingIsLostBetweenLookingAndSleeping) {
+  const std::shared_ptr<Inbox> inbox = Inbox::create().value();
+  Poller poller = Poller::create().value();
+  std::uint64_t entry = poller.add(inbox->descriptor(), {}, *inbox);
+  std::atomic<int> posted{0};
+  constexpr int kPosts = 20'000;
+  std::thread other([&] {
+    for (int i = 0; i != kPosts; ++i) {
+      ASSERT_TRUE(inbox->post([&](Loop&) {}));
+      ++posted;
+      if (i % 3 == 0) std::this_thread::yield();
+    }
+  });
+  int taken = 0;
+  Inbox::Content content;
+  while (taken != kPosts) {
+    if (inbox->take(content)) {
+      taken += static_cast<int>(content.work.size());
+      content.work.clear();
+    } else if (inbox->prepare_sleep()) {
+      (void)poller.wait(5 * kSecond);  // a lost wake shows as a test that never ends in time
+      inbox->woken();
+    }
+  }
+  other.join();
+  inbox->close();
+  EXPECT_FALSE(inbox->post([](Loop&) {}));
+  poller.remove(entry);
+}
+
+}  // namespace
+}  // namespace twinrail::engine
