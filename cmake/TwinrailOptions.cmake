@@ -75,6 +75,12 @@ if(TWINRAIL_SANITIZE)
     # That fences are not modelled is known; what relies on one says so beside it.
     target_compile_options(twinrail_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow
                                                     -Wno-array-bounds -Wno-tsan)
+    if(TWINRAIL_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+      set(TWINRAIL_FIRST_HEADER ${PROJECT_SOURCE_DIR}/cmake/tsan_gcc11.h)
+      if(NOT TWINRAIL_USE_PCH)
+        target_compile_options(twinrail_flags INTERFACE -include ${TWINRAIL_FIRST_HEADER})
+      endif()
+    endif()
   endif()
 endif()
 

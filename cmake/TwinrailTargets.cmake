@@ -14,11 +14,12 @@ if(TWINRAIL_USE_PCH)
       <algorithm> <array> <atomic> <bit> <cassert> <chrono> <cstddef> <cstdint> <cstdio> <cstdlib> <cstring> <deque>
       <functional> <limits> <map> <memory> <mutex> <optional> <random> <span> <string> <string_view> <thread>
       <unordered_map> <utility> <variant> <vector>)
-  target_precompile_headers(twinrail_pch PRIVATE ${precompiled})
+  target_precompile_headers(twinrail_pch PRIVATE ${TWINRAIL_FIRST_HEADER} ${precompiled})
   if(TWINRAIL_BUILD_TESTS)
     add_library(twinrail_test_pch OBJECT ${CMAKE_BINARY_DIR}/empty.cc)
     target_link_libraries(twinrail_test_pch PRIVATE twinrail_flags Threads::Threads GTest::gmock GTest::gtest)
-    target_precompile_headers(twinrail_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${precompiled})
+    target_precompile_headers(twinrail_test_pch PRIVATE ${TWINRAIL_FIRST_HEADER} <gmock/gmock.h> <gtest/gtest.h>
+                                                        ${precompiled})
   endif()
 endif()
 
@@ -49,7 +50,7 @@ endfunction()
 # sanitizer trees (tests/CMakeLists.txt).
 function(twinrail_register_test target)
   set_property(GLOBAL APPEND PROPERTY TWINRAIL_UNIT_TESTS ${target})
-  gtest_discover_tests(${target} TEST_PREFIX ${target}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${target} TEST_PREFIX ${target}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 300 LABELS unit)
 endfunction()
 

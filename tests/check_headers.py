@@ -20,7 +20,7 @@ FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow", "-Werror
 
 
 def command(compiler, root, header):
-    return [compiler, *FLAGS, f"-I{root}/src", f"-I{root}/include", f"-I{root}/tools/twinrail",
+    return [compiler, *FLAGS, f"-I{root}/src", f"-I{root}/include", f"-I{root}/tools/twinrail", f"-I{root}/bench",
             "-include", str(header), "-x", "c++", os.devnull]
 
 
