@@ -17,9 +17,7 @@ std::uint64_t text_digest(const std::string& text) {
   return payload_digest(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-std::string sample_path() {
-  return (std::filesystem::path(__FILE__).parent_path() / "data" / "orders-sample.csv").string();
-}
+std::string sample_path() { return TWINRAIL_TOOL_SOURCES "/orderflow/data/orders-sample.csv"; }
 
 TEST(Generator, TheSameSeedGivesTheSameFlow) {
   EXPECT_EQ(generate_csv(7, 3000), generate_csv(7, 3000));
