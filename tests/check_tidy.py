@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ctest: LABELS check TIMEOUT 900 PROCESSORS 2 COST 100 FULL
+# ctest: LABELS check TIMEOUT 2400 PROCESSORS 2 COST 100 FULL
 """clang-tidy finds nothing in the sources of the product. Arguments: only the files whose path contains one.
 
 clang-tidy walks every declaration of every header, the standard library's too, once for each check: a source of 200

@@ -38,7 +38,8 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
-Result<Engine> Engine::create(Context context, const EngineOptions& options) {
+Result<Engine> Engine::create(Context context,  // NOLINT(performance-unnecessary-value-param): a handle
+                              const EngineOptions& options) {
   if (Status status = options.validate(); !status) return status.error();
   auto loop =
       engine::Loop::create(context.impl_->context, {static_cast<engine::Idle>(options.idle), options.cpu});
@@ -57,17 +58,17 @@ Result<std::string> Engine::listen(const std::string& address, const ListenOptio
     return Error{Code::invalid_argument,
                  "max_ring_bytes is " + std::to_string(options.max_ring_bytes) + "; accepted: 4096 or more"};
   settings.max_ring_bytes = std::min<std::uint64_t>(options.max_ring_bytes, engine::kMaxRingBytes);
-  return impl_->loop->listen(
-      address, settings,
-      [inbox = impl_->inbox, make_handler](const std::shared_ptr<engine::Session>& session) {
-        auto state = std::make_shared<detail::SessionState>(nullptr, inbox);
-        state->attach(session, session->core().send_ring().largest_payload());
-        if (make_handler) {
-          Session handle = state->handle();
-          state->set_handler(make_handler(handle));
-        }
-        return state;
-      });
+  return impl_->loop->listen(address, settings,
+                             [inbox = impl_->inbox, make_handler = std::move(make_handler)](
+                                 const std::shared_ptr<engine::Session>& session) {
+                               auto state = std::make_shared<detail::SessionState>(nullptr, inbox);
+                               state->attach(session, session->core().send_ring().largest_payload());
+                               if (make_handler) {
+                                 Session handle = state->handle();
+                                 state->set_handler(make_handler(handle));
+                               }
+                               return state;
+                             });
 }
 
 Result<Session> Engine::connect(const std::string& address, const ConnectOptions& options,

@@ -205,7 +205,7 @@ void Session::rail_listening(std::uint64_t epoch, std::span<const std::byte> blo
   touch();
 }
 
-void Session::rail_ready(std::uint64_t epoch, RailMade made, Nanos now) {
+void Session::rail_ready(std::uint64_t epoch, const RailMade& made, Nanos now) {
   if (core_->ended()) return;
   touch();
   if (!made.make) return core_->rail_failed(epoch, made.failure.reason, made.failure.text, now);

@@ -116,7 +116,7 @@ class Session final : public session::Host,
 
   // For the rail factory.
   void rail_listening(std::uint64_t epoch, std::span<const std::byte> blob, Nanos now);
-  void rail_ready(std::uint64_t epoch, RailMade made, Nanos now);
+  void rail_ready(std::uint64_t epoch, const RailMade& made, Nanos now);
   /// A job that looks at this session is out, or back.
   void job_started() { ++jobs_; }
   void job_ended();
