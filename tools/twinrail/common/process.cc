@@ -60,6 +60,7 @@ Result<Child> Child::start(std::string name, const std::vector<std::string>& arg
   std::vector<std::string> words = {"twinrail"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
 
