@@ -164,7 +164,7 @@ class Runner:
             _out, server_err = stop(server, grace_s)
         found = last_json("twinrail bench", done.returncode, done.stdout, done.stderr or server_err)
         result = {k: found[k] for k in ("p50_ns", "p99_ns", "p999_ns", "messages_per_second", "bytes_per_second",
-                                        "cpu_ns_per_message", "messages_per_publication") if k in found}
+                                        "cpu_ns_per_message", "messages_per_publication") if found.get(k) is not None}
         return {"value": number(found, case.metric), **result}
 
 
