@@ -90,6 +90,8 @@ nlohmann::ordered_json json_of(const BenchOptions& options, const BenchResult& r
               {"bytes_per_second", per_second(messages * static_cast<double>(options.size))},
               {"cpu_ns_per_message", per_message(result.cpu_ns)},
               {"peer_cpu_ns_per_message", per_message(result.peer_cpu_ns)},
+              {"messages_per_publication",
+               result.messages_per_publication > 0 ? Json(result.messages_per_publication) : Json()},
               {"switches", result.switches},
               {"rails", result.rails}};
   if (!result.failure.empty()) out["error"] = result.failure;

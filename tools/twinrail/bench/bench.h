@@ -43,9 +43,8 @@ struct BenchOptions {
 
 inline constexpr std::size_t kControlBytes = 64;
 inline constexpr std::uint64_t kBenchMagic = 0x31484e4542525754;  // "TWRBENH1"
-inline constexpr std::uint64_t kFinish = 0x4853494e49464254;
-/// First word of each payload: never kFinish or the magic.
-inline constexpr std::uint64_t kPayloadWord = 0;
+/// The first eight bytes of each payload: not the magic.
+inline constexpr std::byte kPayloadByte{0};
 
 enum class BenchKind : std::uint64_t { setup = 1, ready = 2, finish = 3, counted = 4 };
 
@@ -57,13 +56,13 @@ struct BenchControl {
   std::uint64_t sessions = 0;
   std::uint64_t messages = 0;  // counted
   std::uint64_t cpu_ns = 0;    // counted: of the server, since its first message of the run
-  std::uint64_t list = 1;
+  std::uint64_t sum = 0;       // counted: of all words received, for the reads' sake
 
   using Bytes = std::array<std::byte, kControlBytes>;
 
   [[nodiscard]] Bytes encode() const {
     const std::uint64_t words[8] = {
-        magic, static_cast<std::uint64_t>(kind), test, size, sessions, messages, cpu_ns, list};
+        magic, static_cast<std::uint64_t>(kind), test, size, sessions, messages, cpu_ns, sum};
     Bytes out;
     for (std::size_t i = 0; i < 8; ++i) store_le<std::uint64_t>(out.data() + 8 * i, words[i]);
     return out;
@@ -85,6 +84,7 @@ struct BenchResult {
   Nanos peer_cpu_ns = 0;
   std::string rail;
   std::uint64_t switches = 0;
+  double messages_per_publication = 0;  // how many a range that was handed to the rail held
   nlohmann::ordered_json rails = nlohmann::ordered_json::object();
   std::string failure;
 };

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,8 @@
 namespace twinrail::tools {
 
 namespace {
+
+constexpr std::uint64_t kWithoutEnd = std::uint64_t{1} << 62;
 
 class BenchClient;
 
@@ -39,6 +42,7 @@ class Stream : public Handler {
 
   BenchClient& run_;
   SwitchWatch watch_;
+  std::vector<std::byte> payload_;
   bool ready_ = false;
   bool counted_ = false;
   bool finish_said_ = false;
@@ -112,11 +116,12 @@ void Stream::on_switch(Session& session, const SwitchEvent& event) {
 }
 
 void Stream::set_up(Session& session) {
+  payload_.assign(run_.options_.size, std::byte{7});
+  for (std::size_t i = 0; i < std::min<std::size_t>(8, payload_.size()); ++i) payload_[i] = kPayloadByte;
   BenchControl control;
   control.test = static_cast<std::uint64_t>(run_.options_.test);
   control.size = run_.options_.size;
   control.sessions = run_.options_.sessions;
-  control.list = run_.options_.list;
   const auto bytes = control.encode();
   if (!session.send(bytes)) run_.fail("the session takes no message");
   session.flush();
@@ -128,12 +133,13 @@ void Stream::begin(Session& session, std::uint64_t messages, std::uint64_t depth
   fill(session);
 }
 
-// The payload's second word is the time of sending; the first says that it is no control message.
+// Copied in, as an application's would be. The second word is the time of sending; the first says that it is no control
+// message.
 bool Stream::send_one(Session& session, Nanos now) {
-  const auto size = static_cast<std::uint32_t>(run_.options_.size);
+  const auto size = static_cast<std::uint32_t>(payload_.size());
   std::byte* room = session.claim(size);
   if (room == nullptr) return false;
-  if (size >= 8) store_le<std::uint64_t>(room, kPayloadWord);
+  std::memcpy(room, payload_.data(), size);
   if (size >= 16) store_le<std::uint64_t>(room + 8, static_cast<std::uint64_t>(now));
   if (!session.commit(size)) return false;
   ++sent_;
@@ -293,7 +299,7 @@ bool BenchClient::measure(Engine& engine) {
   const Nanos until = options_.duration.count() > 0 ? start + options_.duration.count() : kNever;
   recording_ = true;
   unsigned turns = 0;
-  begin_all(options_.duration.count() > 0 ? kFinish : options_.iterations);
+  begin_all(options_.duration.count() > 0 ? kWithoutEnd : options_.iterations);
   const bool done = wait(engine, kSilentWithin, "the server has stopped answering", [&] {
     if (++turns % 16 == 0 && monotonic_now() >= until) over_time_ = true;
     if (!latency() || over_time_) {
@@ -328,7 +334,15 @@ bool BenchClient::count(Engine& engine) {
 }
 
 void BenchClient::part_from(Engine& engine) {
-  for (const Session& session : sessions_) add_traffic(result_.rails, session.info());
+  std::uint64_t publications = 0;
+  std::uint64_t sent = 0;
+  for (const Session& session : sessions_) {
+    add_traffic(result_.rails, session.info());
+    for (const RailTraffic& traffic : session.info().traffic) publications += traffic.publications_sent;
+  }
+  for (const auto& stream : streams_) sent += stream->sent_;
+  if (publications > 0)
+    result_.messages_per_publication = static_cast<double>(sent) / static_cast<double>(publications);
   result_.rail = streams_.empty() ? "" : streams_.front()->rail();
   ending_ = true;
   if (result_.failure.empty()) engine.drain(std::chrono::seconds(2));

@@ -13,6 +13,15 @@ namespace {
 
 class BenchServer;
 
+// What an application does at least with what it receives.
+std::uint64_t read_all(std::span<const std::byte> bytes) {
+  std::uint64_t sum = 0;
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) sum += load_le<std::uint64_t>(bytes.data() + i);
+  for (; i < bytes.size(); ++i) sum += static_cast<std::uint64_t>(bytes[i]);
+  return sum;
+}
+
 /// One session of the run: echoes, or counts.
 class Served : public Handler {
  public:
@@ -34,6 +43,7 @@ class Served : public Handler {
   bool counted_ = false;
   std::size_t size_ = 0;
   std::uint64_t messages_ = 0;
+  std::uint64_t sum_ = 0;                        // makes the reads real
   std::vector<std::vector<std::byte>> waiting_;  // echoes for which there was no room
 };
 
@@ -78,7 +88,8 @@ void Served::on_message(Session& session, const Message& message) {
     return run_.fail("the client sent something that does not belong here");
   }
   ++messages_;
-  if (latency_) echo(session, message.bytes);
+  if (latency_) return echo(session, message.bytes);
+  sum_ += read_all(message.bytes);
 }
 
 void Served::echo(Session& session, std::span<const std::byte> bytes) {
@@ -114,6 +125,7 @@ void Served::answer(Session& session, BenchKind kind) {
   run_.result_.cpu_ns = process_cpu_ns() - run_.cpu_;
   run_.result_.wall_ns = monotonic_now() - run_.started_;
   control.cpu_ns = static_cast<std::uint64_t>(run_.result_.cpu_ns);
+  control.sum = sum_;
   if (!session.send(control.encode())) run_.fail("the client does not read its answers");
 }
 
