@@ -5,31 +5,14 @@
 import hashlib
 import os
 import pathlib
-import random
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
-from lib import program
-
-MIB = 1 << 20
-# CI moves a part of what the full run moves (TWINRAIL_TRANSFER_MIB=2048).
-LARGE_MIB = int(os.environ.get("TWINRAIL_TRANSFER_MIB", "256"))
-
-
-def digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else digest_of(file)
-
-
-def digest_of(file):
-    state = hashlib.sha256()
-    for block in iter(lambda: file.read(MIB), b""):
-        state.update(block)
-    return state.hexdigest()
-
+from lib import program, transfer
+from lib.transfer import MIB, digest
 
 class Transfer(unittest.TestCase):
     def setUp(self):
@@ -38,43 +21,15 @@ class Transfer(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def content(self, size, name="content"):
-        """Not all alike and not to be compressed, made from one random MiB."""
-        path = self.folder / name
-        block = bytearray(random.Random(7).randbytes(min(size, MIB)))
-        with open(path, "wb") as file:
-            for i in range(0, size, MIB):
-                block[:8] = i.to_bytes(8, "little") if size >= 8 else block[:8]
-                file.write(block[:min(MIB, size - i)])
-        return path
+        return transfer.make_content(self.folder / name, size)
 
     def recv(self, *arguments, **options):
         process = program.start("recv", "--listen", "127.0.0.1:0", *arguments, **options)
         self.addCleanup(lambda: (process.kill(), process.communicate()) if process.poll() is None else None)
         return process, program.wait_for_line(process, "twinrail: listening on ")
 
-    def check_shares(self, rails, side, least):
-        counts = {name: rail[f"bytes_{side}"] for name, rail in rails.items()}
-        for name, count in counts.items():
-            self.assertGreaterEqual(count / sum(counts.values()), least, counts)
-
     def test_a_large_file_arrives_whole_while_the_fast_rail_is_cut(self):
-        source, target = self.content(LARGE_MIB * MIB), self.folder / "target"
-        receiver, address = self.recv("--output", target, "--json")
-        sent = program.run("send", address, source, "--cut-every", "100ms", "--json", seconds=200)
-        status, out, err = program.finish(receiver)
-        self.assertEqual((sent.returncode, status), (0, 0), sent.stderr + err)
-        self.assertEqual(digest(source), digest(target))
-        self.assertIn("breaker eager", sent.stderr)
-        report, other = program.parse(self, sent.stdout), program.parse(self, out)
-        self.assertEqual(report["checksum"], other["checksum"])
-        self.assertEqual((report["bytes"], other["bytes"]), (LARGE_MIB * MIB, LARGE_MIB * MIB))
-        self.check_shares(report["rails"], "sent", 0.2)
-        self.check_shares(other["rails"], "received", 0.2)
-        cuts = report["cuts"]
-        self.assertGreaterEqual(cuts["error"] + cuts["silent"], 2)
-        self.assertLessEqual(abs(cuts["error"] - cuts["silent"]), 1)
-        self.assertGreaterEqual(sum(s["to"] == "tcp" for s in report["switches"]), cuts["error"] + cuts["silent"] - 1)
-        self.assertEqual([p.name for p in self.folder.glob("target*")], ["target"])
+        transfer.check_under_cuts(self, self.folder, 256 * MIB)
 
     def test_a_pipe_goes_through_at_its_own_pace(self):
         receiver, address = self.recv()
