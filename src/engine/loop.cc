@@ -58,7 +58,7 @@ bool Loop::run_sessions() {
     const bool progress = session.turn(now_);
     moved |= progress;
     const bool over = session.over();
-    if (!over && (!may_sleep() || !session.may_rest(progress))) {
+    if (!over && (!may_rest() || !session.may_rest(progress))) {
       ++i;
       continue;
     }
@@ -68,6 +68,13 @@ bool Loop::run_sessions() {
     if (!over) timers_.set(session, session.next_deadline());
   }
   return moved;
+}
+
+// A session that rests is woken through its descriptors, which costs a system call at each end. While the loop backs
+// off it still spins, and sees what comes by itself.
+bool Loop::may_rest() const {
+  if (settings_.idle != Idle::back_off) return settings_.idle == Idle::blocking;
+  return idle_since_ != 0 && now_ - idle_since_ >= 3 * kSpin;
 }
 
 // What has ended goes when nobody can be looking at it any more.

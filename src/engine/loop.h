@@ -87,6 +87,7 @@ class Loop {
   bool take_posted();
   bool run_timers();
   bool run_sessions();
+  [[nodiscard]] bool may_rest() const;
   void sweep();
   void wait(Nanos until);
   void idle(bool moved, Nanos until);
