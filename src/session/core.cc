@@ -73,7 +73,7 @@ void Core::flush(Nanos now) {
 
 Core::Receive Core::receive(ring::FrameView& frame) {
   if (receive_stopped_ || ended_) [[unlikely]]
-    return Receive::ended;
+    return ended_ ? Receive::ended : Receive::none;
   const auto next = receive_.next(frame);
   if (next == ring::ReceiveRing::Next::frame) [[likely]] {
     if (!report_pending_) note_arrival(last_poll_);
@@ -197,6 +197,10 @@ void Core::absorb(const wire::Report& peer, Nanos now) {
       return protocol_error("the peer polled bytes that this rail never took", now);
     peer_.polled = std::max(peer_.polled, peer.polled);
     peer_.beat_seen = std::max(peer_.beat_seen, peer.beat_seen);
+    if (lease_beat_ != 0 && peer_.beat_seen >= lease_beat_) {
+      renew_lease(lease_beat_asked_);
+      lease_beat_ = 0;
+    }
   }
   if (grew && tcp_) tcp_->skip_to(peer_.published);  // before ring space is reused: TCP pins nothing
   update_reusable();

@@ -150,6 +150,10 @@ class Core {
   void watch(Nanos now);
   void on_echo(std::uint64_t number, Nanos now);
   void watch_connection(Nanos now);
+  void renew_lease(Nanos asked);
+  [[nodiscard]] Nanos lease_end() const {
+    return lease_ + config_.options.session_deadline_ns - config_.options.deadline_margin_ns;
+  }
   void lose_tcp(Reason reason, std::string_view text, Nanos now);
   void adopt_tcp(std::unique_ptr<rail::Rail> tcp, Nanos now);
   void redial(Nanos now);
@@ -220,6 +224,13 @@ class Core {
   Nanos tcp_heard_ = 0;
   Nanos fast_heard_ = 0;
   Nanos cut_since_ = kNever;
+  // We deliver only for as long as the peer cannot have given the session up. It had not when it answered, so
+  // each answer renews the lease from when we asked.
+  Nanos lease_ = 0;
+  std::uint64_t lease_ping_ = 0;  // the question under way over TCP, 0: none
+  Nanos lease_ping_asked_ = 0;
+  std::uint64_t lease_beat_ = 0;  // and over the fast rail
+  Nanos lease_beat_asked_ = 0;
   Nanos redial_delay_ = 0;
   bool dialling_ = false;
 

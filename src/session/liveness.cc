@@ -5,6 +5,7 @@ namespace twinrail::session {
 
 void Core::tick(Nanos now) {
   forgive_stall(now);
+  receive_stopped_ = now >= lease_end();
   if (now >= report_due_) send_report(now);
   if (now >= heartbeat_due_) heartbeat(now);
   if (fast_ && phase_ == Phase::active) {
@@ -35,9 +36,8 @@ void Core::schedule() {
   Nanos next = std::min({report_due_, heartbeat_due_, watch_due_, retire_due_, setup_due_, probe_due_});
   next = std::min({next, closing_ ? close_due_ : kNever, redial_due_, linger_due_});
   if (phase_ == Phase::none && tcp_) next = std::min(next, upgrade_due_);
-  if (cut_since_ != kNever)
-    next = std::min(next, cut_since_ + config_.options.session_deadline_ns -
-                              (receive_stopped_ ? 0 : config_.options.deadline_margin_ns));
+  if (cut_since_ != kNever) next = std::min(next, cut_since_ + config_.options.session_deadline_ns);
+  if (!receive_stopped_) next = std::min(next, lease_end());
   next_timer_ = next;
 }
 
@@ -54,9 +54,19 @@ void Core::forgive_stall(Nanos now) {
 void Core::heartbeat(Nanos now) {
   heartbeat_due_ = now + config_.options.heartbeat_ns;
   next_timer_ = std::min(next_timer_, heartbeat_due_);
-  if (tcp_) send_tcp({.type = wire::ControlType::ping, .number = ++ping_});
+  if (tcp_) {
+    send_tcp({.type = wire::ControlType::ping, .number = ++ping_});
+    if (lease_ping_ == 0) {
+      lease_ping_ = ping_;
+      lease_ping_asked_ = now;
+    }
+  }
   if (fast_ && phase_ == Phase::active) {
     ++beat_;
+    if (lease_beat_ == 0) {
+      lease_beat_ = beat_;
+      lease_beat_asked_ = now;
+    }
     fast_->report(report());
   }
 }
@@ -101,7 +111,16 @@ void Core::watch(Nanos now) {
   send_tcp({.type = wire::ControlType::ping, .number = watch_ping_});
 }
 
+void Core::renew_lease(Nanos asked) {
+  lease_ = std::max(lease_, asked);
+  if (last_poll_ < lease_end()) receive_stopped_ = false;
+}
+
 void Core::on_echo(std::uint64_t number, Nanos now) {
+  if (lease_ping_ != 0 && number >= lease_ping_) {
+    renew_lease(lease_ping_asked_);
+    lease_ping_ = 0;
+  }
   if (phase_ != Phase::active || hedged_ || !watching_ || watch_ping_ == 0 || number < watch_ping_) return;
   watch_ping_ = 0;
   if (landed(watch_position_) && peer_.beat_seen >= watch_beat_) return;
@@ -113,6 +132,7 @@ void Core::on_echo(std::uint64_t number, Nanos now) {
 // ---------------------------------------------------------------- the TCP connection
 
 void Core::tcp_up(std::unique_ptr<rail::Rail> tcp, Nanos now) {
+  lease_ = now;
   adopt_tcp(std::move(tcp), now);
   flush(now);
   schedule();
@@ -150,15 +170,14 @@ void Core::adopt_tcp(std::unique_ptr<rail::Rail> tcp, Nanos now) {
   dialling_ = false;
   redial_due_ = kNever;
   cut_since_ = kNever;
-  receive_stopped_ = false;
-  heartbeat_due_ = now + config_.options.heartbeat_ns;
+  heartbeat(now);  // and with it the question that renews the lease
 }
 
 void Core::lose_tcp(Reason reason, std::string_view text, Nanos now) {
   count(*tcp_);
   host_.release_tcp(std::move(tcp_), false);
   watching_ = false;
-  watch_ping_ = 0;
+  watch_ping_ = lease_ping_ = 0;
   if (phase_ == Phase::offered || phase_ == Phase::opening || phase_ == Phase::probing)
     retire(Reason::setup_failed, "TCP was lost during the set-up", now);
   if (phase_ != Phase::active) cut_since_ = now;
@@ -200,7 +219,6 @@ void Core::watch_connection(Nanos now) {
   if (fast_alive(now)) {
     if (cut_since_ != kNever) {
       cut_since_ = kNever;
-      receive_stopped_ = false;
       transition(Reason::fast_resumed, {}, now);
     }
     return;
@@ -209,8 +227,7 @@ void Core::watch_connection(Nanos now) {
     cut_since_ = now;
     transition(Reason::rail_silent, "both rails are silent", now);
   }
-  if (now - cut_since_ >= options.session_deadline_ns) return end(Reason::session_deadline, {}, now);
-  if (now - cut_since_ >= options.session_deadline_ns - options.deadline_margin_ns) receive_stopped_ = true;
+  if (now - cut_since_ >= options.session_deadline_ns) end(Reason::session_deadline, {}, now);
 }
 
 }  // namespace twinrail::session

@@ -95,7 +95,7 @@ void Core::rail_up(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast, Nanos 
   phase_ = Phase::probing;
   probes_answered_ = 0;
   my_probe_ok_ = peer_ready_ = false;
-  beat_ = peer_beat_ = 0;
+  beat_ = peer_beat_ = lease_beat_ = 0;
   send_probes(now);
 }
 
