@@ -68,6 +68,9 @@ void World::inject(const Fault& fault) {
       return network_.reset_present(fault.side, false);
     case FaultKind::tcp_slow:
       return network_.set_slow(true);
+    case FaultKind::control_full:
+      control_full_[fault.side] = true;
+      return;
     case FaultKind::dial_refused:
       network_.set_refusing(true);
       return network_.reset_present(fault.side, true);
@@ -128,6 +131,9 @@ void World::heal(const Fault& fault) {
       return network_.set_hole(1, false);
     case FaultKind::tcp_slow:
       return network_.set_slow(false);
+    case FaultKind::control_full:
+      control_full_[fault.side] = false;
+      return;
     case FaultKind::dial_refused:
       return network_.set_refusing(false);
     case FaultKind::slow_fence:
@@ -154,14 +160,15 @@ void World::heal(const Fault& fault) {
   fabric_.kick();
 }
 
-// Nothing gets through any more, at once or a little apart.
+// Nothing gets through any more, at once or a little apart; or one direction alone.
 void World::cut_all() {
   checker_.fast_fault(kNever);
   const Nanos apart = context_.percent(50) ? 0 : context_.between(0, plan_.options.session_deadline_ns / 2);
   const bool tcp_first = context_.percent(50);
-  const auto cut_tcp = [this] {
-    network_.set_hole(0, true);
-    network_.set_hole(1, true);
+  const bool one_way = context_.percent(30);
+  const auto cut_tcp = [this, one_way] {
+    network_.set_hole(plan_.ending_side, true);
+    if (!one_way) network_.set_hole(1 - plan_.ending_side, true);
   };
   const auto cut_fast = [this] {
     for (Fabric::Faults& faults : fabric_.faults) faults.hole = true;

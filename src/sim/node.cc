@@ -95,9 +95,17 @@ void Node::post(Nanos delay, std::function<void()> what) {
 
 void Node::turn() {
   wake_at_ = kNever;
-  if (!alive_ || context_.failed()) return;
+  // Preempted in the middle of a turn, at whose end it looks again.
+  if (!alive_ || in_turn_ || context_.failed()) return;
   if (stopped()) return wake(stopped_until_ - context_.now());
   ++context_.stats.turns;
+  in_turn_ = true;
+  work();
+  in_turn_ = false;
+  world_.turned(side_);
+}
+
+void Node::work() {
   bool moved = !mailbox_.empty();
   std::vector<std::function<void()>> mail;
   mail.swap(mailbox_);
@@ -115,7 +123,6 @@ void Node::turn() {
     }
   }
   schedule(moved);
-  world_.turned(side_);
 }
 
 void Node::schedule(bool moved) {

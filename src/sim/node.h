@@ -42,6 +42,7 @@ class Node final : public session::Host {
 
   // ---- faults
   void stop_for(Nanos duration);
+  [[nodiscard]] Nanos stopped_until() const { return stopped_until_; }
   [[nodiscard]] bool stopped() const { return context_.now() < stopped_until_; }
   /// The process is gone at once.
   void kill();
@@ -78,6 +79,7 @@ class Node final : public session::Host {
   };
 
   void turn();
+  void work();
   void schedule(bool moved);
   void post(Nanos delay, std::function<void()> what);
   void work_on_greetings();
@@ -118,6 +120,7 @@ class Node final : public session::Host {
   bool dialling_ = false;
   bool tcp_ready_ = false;
   bool alive_ = true;
+  bool in_turn_ = false;
   std::uint64_t life_ = 0;
   Nanos stopped_until_ = 0;
   Nanos wake_at_ = kNever;

@@ -6,9 +6,10 @@ namespace {
 using session::State;
 
 constexpr std::string_view kFaultNames[kFaultKinds] = {
-    "tcp_hole_one_way",  "tcp_hole",   "tcp_stuck",       "tcp_reset",    "tcp_half_reset", "tcp_slow",
-    "dial_refused",      "fast_error", "fast_error_both", "fast_swallow", "fast_hole",      "fast_slow",
-    "fast_message_loss", "fast_setup", "slow_fence",      "stop",         "stop_both",      "slow_reader"};
+    "tcp_hole_one_way", "tcp_hole",     "tcp_stuck",    "tcp_reset",         "tcp_half_reset",
+    "tcp_slow",         "control_full", "dial_refused", "fast_error",        "fast_error_both",
+    "fast_swallow",     "fast_hole",    "fast_slow",    "fast_message_loss", "fast_setup",
+    "slow_fence",       "stop",         "stop_both",    "slow_reader"};
 
 bool is_fast(FaultKind kind) { return kind >= FaultKind::fast_error && kind <= FaultKind::fast_setup; }
 
@@ -164,8 +165,9 @@ Plan Plan::from_seed(std::uint64_t seed) {
                 : dice < 65 ? Ending::close_both
                 : dice < 80 ? Ending::close_early
                 : dice < 84 ? Ending::abandon
-                : dice < 92 ? Ending::restart
-                            : Ending::cut;
+                : dice < 90 ? Ending::restart
+                : dice < 96 ? Ending::cut
+                            : Ending::freeze;
   plan.ending_side = static_cast<int>(draw.number(0, 1));
   return plan;
 }
@@ -183,7 +185,7 @@ bool Plan::has_fast_fault() const {
 
 std::string Plan::text() const {
   static constexpr std::string_view kEndings[] = {"drain",   "close_one", "close_both", "close_early",
-                                                  "abandon", "restart",   "cut"};
+                                                  "abandon", "restart",   "cut",        "freeze"};
   std::string text = "rings " + std::to_string(ring_bytes[0]) + "/" + std::to_string(ring_bytes[1]) +
                      ", start " + std::to_string(start) + ", fast rail " +
                      (fast_allowed ? std::string(rail::name(fast)) : "none") + ", ending " +

@@ -54,7 +54,8 @@ enum class Ending : std::uint8_t {
   close_early,  ///< one end closes with bytes and faults still on their way
   abandon,      ///< one end gives up
   restart,      ///< one process is killed and a new one takes its place
-  cut,          ///< nothing gets through any more
+  cut,          ///< nothing gets through any more, at least one way
+  freeze,       ///< one process is stopped for longer than the session lives
 };
 
 struct Plan {

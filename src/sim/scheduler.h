@@ -22,7 +22,10 @@ class Scheduler {
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
 
-  /// Runs the next event. False: there is none.
+  /// When the next event happens; kNever when there is none.
+  [[nodiscard]] Nanos next_at() const { return heap_.empty() ? kNever : heap_.front().when; }
+
+  /// Runs the next event, which may itself run later ones (a process that is preempted). False: there is none.
   bool step() {
     if (heap_.empty()) return false;
     std::pop_heap(heap_.begin(), heap_.end(), later);

@@ -11,8 +11,12 @@ class RailObserver {
   virtual ~RailObserver() = default;
   /// `joined`: the range does not follow what the rail took before.
   virtual void published(int side, const rail::Rail& rail, Position from, Position taken, bool joined) = 0;
+  /// Whether there is no room for this control message now.
+  virtual bool refuses(int side, rail::Kind kind) = 0;
   virtual void sent_control(int side, const wire::Control& control) = 0;
   virtual void sent_report(int side, const wire::Report& report) = 0;
+  /// The process may lose its processor here, and the world goes on.
+  virtual void preemption_point(int side) = 0;
 };
 
 class SpyRail final : public rail::Rail {
@@ -22,6 +26,7 @@ class SpyRail final : public rail::Rail {
 
   [[nodiscard]] rail::Kind kind() const override { return below_->kind(); }
   [[nodiscard]] Position publish(Position from, Position to) override {
+    observer_.preemption_point(side_);
     const Position taken = below_->publish(from, to);
     observer_.published(side_, *below_, from, taken, from > end_);
     return end_ = taken;
@@ -29,7 +34,7 @@ class SpyRail final : public rail::Rail {
   void skip_to(Position reported) override { below_->skip_to(reported); }
   [[nodiscard]] Position completed() const override { return below_->completed(); }
   [[nodiscard]] bool send_control(std::span<const std::byte> message) override {
-    if (!below_->send_control(message)) return false;
+    if (observer_.refuses(side_, below_->kind()) || !below_->send_control(message)) return false;
     wire::Control control;
     if (wire::decode(message, control)) observer_.sent_control(side_, control);
     return true;
@@ -38,7 +43,12 @@ class SpyRail final : public rail::Rail {
     observer_.sent_report(side_, report);
     below_->report(report);
   }
-  rail::Poll poll(Nanos now) override { return below_->poll(now); }
+  rail::Poll poll(Nanos now) override {
+    observer_.preemption_point(side_);
+    const rail::Poll poll = below_->poll(now);
+    observer_.preemption_point(side_);
+    return poll;
+  }
   [[nodiscard]] Position polled() const override { return below_->polled(); }
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override { return below_->receive_control(to); }
   [[nodiscard]] wire::Report peer_report() override { return below_->peer_report(); }

@@ -20,6 +20,7 @@ Stats& Stats::operator+=(const Stats& other) {
   upgrades += other.upgrades;
   retreats += other.retreats;
   redials += other.redials;
+  preemptions += other.preemptions;
   late_writes += other.late_writes;
   not_sent += other.not_sent;
   unknown += other.unknown;
@@ -50,6 +51,7 @@ std::string Stats::text() const {
   add("upgrades", upgrades);
   add("retreats", retreats);
   add("redials", redials);
+  add("preemptions", preemptions);
   add("late writes", late_writes);
   add("not_sent", not_sent);
   add("unknown", unknown);

@@ -19,6 +19,7 @@ enum class FaultKind : std::uint8_t {
   tcp_reset,          ///< both ends get a reset, at different times
   tcp_half_reset,     ///< one end loses the connection; the other learns it when it speaks
   tcp_slow,           ///< delays many times the usual
+  control_full,       ///< control messages find no room now and then
   dial_refused,       ///< new connections are refused for a while, the present one breaks
   fast_error,         ///< an error completion; what was on the way lands or does not
   fast_error_both,    ///< both ends get one
@@ -32,7 +33,7 @@ enum class FaultKind : std::uint8_t {
   stop_both,          ///< both
   slow_reader,        ///< the application does not receive for a while
 };
-inline constexpr std::size_t kFaultKinds = 18;
+inline constexpr std::size_t kFaultKinds = 19;
 std::string_view name(FaultKind kind);
 
 struct Stats {
@@ -45,6 +46,7 @@ struct Stats {
   std::uint64_t fewest_wraps = UINT64_MAX;  ///< of one direction of one schedule
   std::uint64_t controls = 0, reports = 0;
   std::uint64_t upgrades = 0, retreats = 0, redials = 0;
+  std::uint64_t preemptions = 0;
   std::uint64_t late_writes = 0;  ///< landed after the receiver had stopped the rail
   std::uint64_t not_sent = 0, unknown = 0;
   Nanos virtual_ns = 0;

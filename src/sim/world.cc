@@ -91,8 +91,29 @@ void World::core_event(int side, const session::Event& event) { checker_.core_ev
 void World::turned(int side) {
   if (context_.failed()) return;
   checker_.turned(side);
+  if (preempted_ != 0) return;  // the other side is in the middle of a turn
   consider_fault();
   advance();
+}
+
+bool World::refuses(int side, rail::Kind kind) {
+  return kind == rail::Kind::tcp && control_full_[side] && context_.percent(50);
+}
+
+// Mostly for as long as an interrupt takes, sometimes for as long as another process runs; a process that is
+// stopped meanwhile stays here.
+void World::preemption_point(int side) {
+  if (preempted_ >= 2 || context_.random.below(200) != 0) return;
+  ++preempted_;
+  ++context_.stats.preemptions;
+  const Nanos most = context_.percent(10) ? 4 * kMillisecond : 20 * kMicrosecond;
+  const Nanos until = context_.now() + context_.between(1, most);
+  const auto goes_on = [&] {
+    const Nanos next = context_.scheduler.next_at();
+    return next <= std::max(until, nodes_[side]->stopped_until()) && next != kNever && !context_.failed();
+  };
+  while (goes_on()) (void)context_.scheduler.step();
+  --preempted_;
 }
 
 // ---------------------------------------------------------------- phases
@@ -147,7 +168,7 @@ void World::leave_traffic() {
   const bool early = plan_.ending == Ending::close_early && next_fault_ == plan_.faults.size();
   if (!faults_over() && !early) return;
   const bool in_traffic = early || plan_.ending == Ending::restart || plan_.ending == Ending::cut ||
-                          plan_.ending == Ending::abandon;
+                          plan_.ending == Ending::abandon || plan_.ending == Ending::freeze;
   if (in_traffic && (early || plan_.ending != Ending::close_early)) return begin_ending();
   for (const auto& node : nodes_) {
     node->application().stop_sending();
@@ -164,7 +185,7 @@ void World::close(int side) {
 
 void World::begin_ending() {
   const int side = plan_.ending_side;
-  enter(Phase::ending, plan_.recovery_ns() * 2 + plan_.options.session_deadline_ns * 2);
+  enter(Phase::ending, plan_.recovery_ns() * 2 + plan_.options.session_deadline_ns * 4);
   switch (plan_.ending) {
     case Ending::drain:
       return enter(Phase::done, kNever);
@@ -190,6 +211,9 @@ void World::begin_ending() {
       return;
     case Ending::cut:
       return cut_all();
+    case Ending::freeze:
+      nodes_[side]->stop_for(plan_.options.session_deadline_ns * 2 + plan_.options.tcp_silence_ns * 2);
+      return;
   }
 }
 
@@ -226,6 +250,9 @@ void World::check_end_reasons() {
       return expect(1 - side, {Reason::peer_restarted});
     case Ending::cut:
       expect(side, {Reason::session_deadline});
+      return expect(1 - side, {Reason::session_deadline});
+    case Ending::freeze:
+      expect(side, {Reason::session_deadline, Reason::unknown_session});
       return expect(1 - side, {Reason::session_deadline});
   }
 }

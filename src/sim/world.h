@@ -33,6 +33,8 @@ class World final : public Surroundings, public NetworkUser, public FabricUser {
   void published(int side, const rail::Rail& rail, Position from, Position taken, bool joined) override {
     checker_.published(side, rail, from, taken, joined);
   }
+  bool refuses(int side, rail::Kind kind) override;
+  void preemption_point(int side) override;
   void sent_control(int side, const wire::Control& control) override { checker_.sent_control(side, control); }
   void sent_report(int side, const wire::Report& report) override { checker_.sent_report(side, report); }
 
@@ -94,6 +96,8 @@ class World final : public Surroundings, public NetworkUser, public FabricUser {
   std::uint64_t fault_generation_ = 0;
   Nanos fault_patience_ = kNever;
   int active_faults_ = 0;
+  bool control_full_[2] = {false, false};
+  int preempted_ = 0;
 };
 
 }  // namespace twinrail::sim
