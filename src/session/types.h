@@ -30,7 +30,7 @@ struct Options {
   Nanos heartbeat_ns = 100 * kMillisecond;   ///< on both rails
   Nanos tcp_silence_ns = 3 * kSecond;        ///< nothing heard over TCP: the connection counts as lost
   Nanos session_deadline_ns = 10 * kSecond;  ///< no rail for so long ends the session
-  Nanos deadline_margin_ns = 500 * kMillisecond;  ///< the receiver stops delivering so much earlier
+  Nanos deadline_margin_ns = 500 * kMillisecond;  ///< a receiver's lease to deliver ends so much earlier
   Nanos setup_timeout_ns = 2 * kSecond;           ///< OFFER until both ends are ready
   Nanos redial_min_ns = 5 * kMillisecond;         ///< back-off between dials of a lost connection
   Nanos redial_max_ns = 500 * kMillisecond;
