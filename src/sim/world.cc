@@ -10,9 +10,11 @@ constexpr std::uint64_t kMostEvents = 1'000'000;  // some 50 times what a schedu
 
 }  // namespace
 
-Outcome run_schedule(std::uint64_t seed) {
+Outcome run_schedule(std::uint64_t seed, bool always_report) {
   World world(seed);
-  return world.run();
+  Outcome outcome = world.run();
+  if (!outcome.ok() || always_report) outcome.report = world.report();
+  return outcome;
 }
 
 World::World(std::uint64_t seed)
@@ -73,12 +75,13 @@ Outcome World::outcome() {
   }
   outcome.stats = stats;
   outcome.failure = context_.failure;
-  if (!outcome.ok()) {
-    outcome.report = "seed " + std::to_string(plan_.seed) + ": " + context_.failure +
-                     "\nplan: " + plan_.text() + "\n" + nodes_[0]->text() + nodes_[1]->text() +
-                     context_.trace.text();
-  }
   return outcome;
+}
+
+std::string World::report() const {
+  return "seed " + std::to_string(plan_.seed) + ": " +
+         (context_.failed() ? context_.failure : std::string("all held")) + "\nplan: " + plan_.text() + "\n" +
+         nodes_[0]->text() + nodes_[1]->text() + context_.trace.text();
 }
 
 void World::stream_ready(int side) {

@@ -11,18 +11,19 @@ struct Outcome {
   std::uint64_t seed = 0;
   Stats stats;
   std::string failure;  ///< empty: all held
-  std::string report;   ///< after a failure: the plan, both sessions, the last steps
+  std::string report;   ///< the plan, both sessions, the last steps
   [[nodiscard]] bool ok() const { return failure.empty(); }
 };
 
-/// Runs the schedule of this seed.
-Outcome run_schedule(std::uint64_t seed);
+/// Runs the schedule of this seed. The report is written after a failure, or always.
+Outcome run_schedule(std::uint64_t seed, bool always_report = false);
 
 class World final : public Surroundings, public NetworkUser, public FabricUser {
  public:
   explicit World(std::uint64_t seed);
   ~World() override;
   Outcome run();
+  [[nodiscard]] std::string report() const;
 
   // ---- Surroundings
   Network& network() override { return network_; }

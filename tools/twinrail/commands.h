@@ -10,5 +10,6 @@ void add_send(Cli& cli);
 void add_recv(Cli& cli);
 void add_bench(Cli& cli);
 void add_knobs(Cli& cli);
+void add_simulate(Cli& cli);
 
 }  // namespace twinrail::tools

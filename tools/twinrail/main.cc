@@ -11,5 +11,6 @@ int main(int argc, char** argv) {
   twinrail::tools::add_recv(cli);
   twinrail::tools::add_bench(cli);
   twinrail::tools::add_knobs(cli);
+  twinrail::tools::add_simulate(cli);
   return cli.run(argc, argv);
 }
