@@ -112,7 +112,7 @@ class Demo(unittest.TestCase):
         for word in ("orders", "lost", "out of order", "p99.9", "messages/s", "upgraded", "rail_error", "rail_silent",
                      "checker:", "clean", "eager", "20,000"):
             self.assertIn(word, done.stdout)
-        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
 
     def test_tcp_alone_is_a_clean_run_that_says_so(self):
         report = self.check_report(self.demo("--json", "--rail", "tcp", "--orders", 20_000), 20_000, 20_000)

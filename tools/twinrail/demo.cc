@@ -218,9 +218,9 @@ void Demo::show_progress(const Json& said) {
 
 void Demo::introduce() const {
   const SessionOptions& session = settings_.connect.session;
-  fmt::print("twinrail demo: {} orders {}, from a client process to a server that keeps the book\n",
-             grouped(total_),
-             generated_ ? fmt::format("(seed {})", options_.seed) : fmt::format("of {}", options_.input));
+  fmt::print("twinrail demo: {} orders, client to server and back\n", grouped(total_));
+  fmt::print("  orders   {}\n",
+             generated_ ? fmt::format("generated, seed {}", options_.seed) : options_.input);
   if (session.fast_rails) {
     fmt::print("  rails    tcp and shm; {}\n", verbs_state());
     fmt::print("  cuts     {} of the shm rail, every other one silent\n", options_.cuts);
@@ -232,9 +232,11 @@ void Demo::introduce() const {
   } else {
     fmt::print("  rails    tcp only, as asked for\n");
   }
-  fmt::print("  waiting  {}\n\n", settings_.engine.idle == Idle::blocking
-                                      ? "blocking: the CPUs are busy, so round trips include waking up"
-                                      : to_string(settings_.engine.idle));
+  const Idle idle = settings_.engine.idle;
+  fmt::print("  waiting  {}{}\n\n", to_string(idle),
+             idle == Idle::blocking   ? ": the CPUs are busy, so round trips include waking up"
+             : idle == Idle::back_off ? ": spin, then yield, then sleep"
+                                      : "");
   std::fflush(stdout);
 }
 
@@ -244,10 +246,13 @@ int Demo::tell(const Json& checker) {
   if (options_.json) {
     fmt::print("{}\n", report.dump(2));
   } else {
-    fmt::print("{}\n{}\n", demo_tables(report), checker.value("sentence", ""));
+    const bool clean = checker.value("clean", false);
+    fmt::print("{}\nchecker: {}\n", demo_tables(report, options_),
+               clean ? "clean (it read what both processes logged, and shares no code with them)"
+                     : checker.value("sentence", ""));
     fmt::print("{} in {:.2f} s: {}\n", ok ? emphasis("Done", Mood::good) : emphasis("FAILED", Mood::bad),
                report["seconds"].get<double>(),
-               ok ? "nothing was lost, doubled or reordered, and both books are equal"
+               ok ? "nothing lost, doubled or reordered; the books are equal"
                   : "see the figures above; --keep DIR keeps the logs");
   }
   return ok ? kSuccess : kFailure;

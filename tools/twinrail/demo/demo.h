@@ -48,6 +48,6 @@ nlohmann::ordered_json demo_report(const DemoOptions& options, const nlohmann::o
                                    const nlohmann::ordered_json& server,
                                    const nlohmann::ordered_json& checker);
 /// The same for people.
-std::string demo_tables(const nlohmann::ordered_json& report);
+std::string demo_tables(const nlohmann::ordered_json& report, const DemoOptions& options);
 
 }  // namespace twinrail::tools

@@ -126,10 +126,15 @@ nlohmann::ordered_json demo_report(const DemoOptions& options, const nlohmann::o
   return report;
 }
 
-std::string demo_tables(const nlohmann::ordered_json& report) {
+std::string demo_tables(const nlohmann::ordered_json& report, const DemoOptions& options) {
   std::string out = totals_table(report) + "\n" + rails_table(report["rails"]);
-  if (!report["switches"].empty()) out += "\n" + switches_table(report["switches"]);
-  return out;
+  out += fmt::format(
+      "  round trips of orders sent one by one; rate and CPU (both processes) with {}\n"
+      "  in flight; bytes as the rails of both ends counted them on arrival\n",
+      options.window);
+  if (report["switches"].empty()) return out;
+  return out + "\n" + switches_table(report["switches"]) +
+         "  gap: the silence in arriving answers around the switch\n";
 }
 
 }  // namespace twinrail::tools
