@@ -248,7 +248,7 @@ int Demo::tell(const Json& checker) {
   } else {
     const bool clean = checker.value("clean", false);
     fmt::print("{}\nchecker: {}\n", demo_tables(report, options_),
-               clean ? "clean (it read what both processes logged, and shares no code with them)"
+               clean ? "clean (it read the logs of both processes and shares no code with them)"
                      : checker.value("sentence", ""));
     fmt::print("{} in {:.2f} s: {}\n", ok ? emphasis("Done", Mood::good) : emphasis("FAILED", Mood::bad),
                report["seconds"].get<double>(),
