@@ -102,7 +102,6 @@ class Loop {
   DeadlineHeap<Timed> timers_;
   bool sweep_ = false;
   std::size_t quiet_entries_ = 0;
-  unsigned idle_turns_ = 0;
   Nanos idle_since_ = 0;
   const LoopSettings settings_;
   // Cold.

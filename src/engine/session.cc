@@ -189,7 +189,7 @@ void Session::open_rail(const session::OpenRail& what) {
         }));
         // The session goes along, so that it ends on the engine's thread.
         (void)inbox->post([self = std::move(self), epoch, made](Loop& loop) {
-          self->rail_ready(epoch, std::move(*made), loop.now());
+          self->rail_ready(epoch, *made, loop.now());
           self->job_ended();
         });
       });
