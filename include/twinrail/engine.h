@@ -64,7 +64,8 @@ class Engine {
   /// Runs `work` on the engine's thread, soon. From any thread.
   void post(std::function<void()> work);
 
-  /// Closes every session gracefully and waits until they have drained, at most until the deadline.
+  /// Closes every session gracefully and waits until they have drained, at most until the deadline; also for the
+  /// last words of sessions that were abandoned, so call it before the process ends.
   bool drain(std::chrono::nanoseconds deadline);
 
  private:

@@ -187,7 +187,8 @@ class Session {
 
   /// Graceful: sends nothing new, drains, tells the peer; on_closed when the peer has it all.
   void close();
-  /// At once; what is not known to be delivered stays readable through undelivered().
+  /// At once; what is not known to be delivered stays readable through undelivered(). The peer is told by the
+  /// engine's next turns: one that is never told waits for us until its session deadline.
   void abandon();
   /// After the end: every message not known to be delivered, oldest first, each once.
   void undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) const;

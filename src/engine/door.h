@@ -22,7 +22,7 @@ class Door : public Pollable, public Timed {
  public:
   virtual ~Door() = default;
   [[nodiscard]] bool done() const { return done_; }
-  /// It holds last bytes of a session.
+  /// It holds last bytes of a session, or reads on so that no reset overtakes them.
   [[nodiscard]] virtual bool lingers() const { return false; }
 
  protected:

@@ -25,7 +25,7 @@ class Linger final : public Door {
   void start(Nanos now);
   void ready(unsigned tag, Nanos now) override;
   void due(Nanos now) override;
-  [[nodiscard]] bool lingers() const override { return rail_ != nullptr && !said_all_; }
+  [[nodiscard]] bool lingers() const override { return rail_ != nullptr && !done(); }
 
  private:
   static constexpr std::uint64_t kMostBytes = 16 * 1024 * 1024;
