@@ -24,7 +24,7 @@ class Bench(unittest.TestCase):
 
     def server(self, *arguments):
         process = program.start("bench", "--json", "-p", self.port, *arguments)
-        self.addCleanup(lambda: (process.kill(), process.communicate()) if process.poll() is None else None)
+        self.addCleanup(program.stop, process)
         program.wait_for_line(process, "twinrail: waiting for a client on ")
         return process
 

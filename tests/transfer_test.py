@@ -23,9 +23,14 @@ class Transfer(unittest.TestCase):
     def content(self, size, name="content"):
         return transfer.make_content(self.folder / name, size)
 
+    def send(self, *arguments, **options):
+        process = program.start("send", *arguments, **options)
+        self.addCleanup(program.stop, process)
+        return process
+
     def recv(self, *arguments, **options):
         process = program.start("recv", "--listen", "127.0.0.1:0", *arguments, **options)
-        self.addCleanup(lambda: (process.kill(), process.communicate()) if process.poll() is None else None)
+        self.addCleanup(program.stop, process)
         return process, program.wait_for_line(process, "twinrail: listening on ")
 
     def test_a_large_file_arrives_whole_while_the_fast_rail_is_cut(self):
@@ -33,7 +38,7 @@ class Transfer(unittest.TestCase):
 
     def test_a_pipe_goes_through_at_its_own_pace(self):
         receiver, address = self.recv()
-        sender = program.start("send", address, stdin=subprocess.PIPE)
+        sender = self.send(address, stdin=subprocess.PIPE)
         for part in ("slow ", "but ", "whole\n"):
             sender.stdin.write(part)
             sender.stdin.flush()
@@ -68,7 +73,7 @@ class Transfer(unittest.TestCase):
     def test_a_slow_reader_holds_the_sender_up_and_loses_nothing(self):
         source = self.content(16 * MIB)
         receiver, address = self.recv(stdout=subprocess.PIPE)
-        sender = program.start("send", address, source)
+        sender = self.send(address, source)
         time.sleep(1)
         self.assertIsNone(sender.poll(), "the sender cannot be done while nobody has read")
         state = hashlib.sha256()
@@ -85,7 +90,7 @@ class Transfer(unittest.TestCase):
         began = time.monotonic()
         sent = program.run("send", address, source, seconds=30)
         status, _, err = program.finish(receiver, 30)
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(time.monotonic() - began, 5)
         self.assertEqual((sent.returncode, status), (1, 1), sent.stderr + err)
         for text in (sent.stderr, err):
             self.assertIn("No space left on device", program.one_line(self, text))
@@ -93,7 +98,7 @@ class Transfer(unittest.TestCase):
     def test_a_receiver_that_is_killed_ends_the_sender(self):
         source = self.content(64 * MIB)
         receiver, address = self.recv(stdout=subprocess.PIPE)  # nobody reads: it stops in the middle
-        sender = program.start("send", address, source, "--session-deadline", "1s")
+        sender = self.send(address, source, "--session-deadline", "1s")
         time.sleep(0.5)
         receiver.kill()
         receiver.communicate()
@@ -104,7 +109,7 @@ class Transfer(unittest.TestCase):
     def test_a_sender_that_is_killed_leaves_no_half_a_file(self):
         target = self.folder / "target"
         receiver, address = self.recv("--output", target, "--session-deadline", "1s")
-        sender = program.start("send", address, stdin=subprocess.PIPE)
+        sender = self.send(address, stdin=subprocess.PIPE)
         sender.stdin.write("half")
         sender.stdin.flush()
         time.sleep(0.3)
@@ -143,7 +148,7 @@ class Transfer(unittest.TestCase):
 
     def test_an_idle_pair_uses_next_to_no_cpu(self):
         receiver, address = self.recv()
-        sender = program.start("send", address, stdin=subprocess.PIPE)
+        sender = self.send(address, stdin=subprocess.PIPE)
         time.sleep(0.5)
         ticks = os.sysconf("SC_CLK_TCK")
         used = lambda: sum(sum(map(int, pathlib.Path(f"/proc/{p.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))

@@ -56,6 +56,16 @@ def finish(process, seconds=60):
     return process.returncode, out or "", err or ""
 
 
+def stop(process):
+    """Whatever state it is in: it ends, and its pipes are closed."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
 def wait_for_line(process, start_of_line, seconds=30):
     """The first line on stderr that starts so, without that start."""
     deadline = time.monotonic() + seconds
