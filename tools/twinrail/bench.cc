@@ -10,7 +10,9 @@
 
 #include "base/units.h"
 #include "commands.h"
+#include "common/interrupt.h"
 #include "common/rails.h"
+#include "common/say.h"
 #include "table.h"
 #include "wire/frame.h"
 
@@ -128,6 +130,7 @@ int run_bench(BenchOptions options, const Knobs& knobs) {
   const bool server = options.host.empty();
   BenchResult result;
   int status = kSuccess;
+  watch_for_interrupts();
   if (const Status done = complete(options); !done) {
     result.failure = done.error().message;
   } else if (const Status pinned = pin(options.cpu); !pinned) {
@@ -138,14 +141,15 @@ int run_bench(BenchOptions options, const Knobs& knobs) {
     result = server ? run_bench_server(options, *settings) : run_bench_client(options, *settings);
     status = result.failure.empty() ? kSuccess : kFailure;
     if (result.failure.rfind(kCannotListen, 0) == 0) status = kUsage;
+    if (status == kFailure && interrupted() != 0) status = 128 + interrupted();
   }
   if (!result.failure.empty() && status == kSuccess) status = kUsage;
   if (options.json) {
-    fmt::print("{}\n", json_of(options, result).dump(2));
+    say_json(json_of(options, result));
   } else if (status == kSuccess && !server) {
-    fmt::print("{}", table_of(options, result));
+    say("{}", table_of(options, result));
   } else if (status == kSuccess) {
-    fmt::print("{} messages from the client over {}\n", grouped(result.messages), result.rail);
+    say("{} messages from the client over {}\n", grouped(result.messages), result.rail);
   }
   std::fflush(stdout);
   return result.failure.empty() ? kSuccess : complain(status, result.failure);

@@ -22,6 +22,7 @@
 #include "common/process.h"
 #include "common/progress.h"
 #include "common/rails.h"
+#include "common/say.h"
 #include "orderflow/csv.h"
 #include "orderflow/generator.h"
 #include "table.h"
@@ -218,25 +219,24 @@ void Demo::show_progress(const Json& said) {
 
 void Demo::introduce() const {
   const SessionOptions& session = settings_.connect.session;
-  fmt::print("twinrail demo: {} orders, client to server and back\n", grouped(total_));
-  fmt::print("  orders   {}\n",
-             generated_ ? fmt::format("generated, seed {}", options_.seed) : options_.input);
+  say("twinrail demo: {} orders, client to server and back\n", grouped(total_));
+  say("  orders   {}\n", generated_ ? fmt::format("generated, seed {}", options_.seed) : options_.input);
   if (session.fast_rails) {
-    fmt::print("  rails    tcp and shm; {}\n", verbs_state());
-    fmt::print("  cuts     {} of the shm rail, every other one silent\n", options_.cuts);
-    fmt::print("  breaker  {}: a fast rail that failed is tried again after {}, at most {}\n",
-               session.breaker.name, format_duration(session.breaker.first_delay.count()),
-               format_duration(session.breaker.max_delay.count()));
-    fmt::print("  doubt    after {} of silence, then {} over both rails\n",
-               format_duration(session.suspicion.count()), format_duration(session.hedge.count()));
+    say("  rails    tcp and shm; {}\n", verbs_state());
+    say("  cuts     {} of the shm rail, every other one silent\n", options_.cuts);
+    say("  breaker  {}: a fast rail that failed is tried again after {}, at most {}\n", session.breaker.name,
+        format_duration(session.breaker.first_delay.count()),
+        format_duration(session.breaker.max_delay.count()));
+    say("  doubt    after {} of silence, then {} over both rails\n",
+        format_duration(session.suspicion.count()), format_duration(session.hedge.count()));
   } else {
-    fmt::print("  rails    tcp only, as asked for\n");
+    say("  rails    tcp only, as asked for\n");
   }
   const Idle idle = settings_.engine.idle;
-  fmt::print("  waiting  {}{}\n\n", to_string(idle),
-             idle == Idle::blocking   ? ": the CPUs are busy, so round trips include waking up"
-             : idle == Idle::back_off ? ": spin, then yield, then sleep"
-                                      : "");
+  say("  waiting  {}{}\n\n", to_string(idle),
+      idle == Idle::blocking   ? ": the CPUs are busy, so round trips include waking up"
+      : idle == Idle::back_off ? ": spin, then yield, then sleep"
+                               : "");
   std::fflush(stdout);
 }
 
@@ -244,16 +244,16 @@ int Demo::tell(const Json& checker) {
   const Json report = demo_report(options_, client_result_, server_result_, checker);
   const bool ok = report["ok"].get<bool>();
   if (options_.json) {
-    fmt::print("{}\n", report.dump(2));
+    say_json(report);
   } else {
     const bool clean = checker.value("clean", false);
-    fmt::print("{}\nchecker: {}\n", demo_tables(report, options_),
-               clean ? "clean (it read the logs of both processes and shares no code with them)"
-                     : checker.value("sentence", ""));
-    fmt::print("{} in {:.2f} s: {}\n", ok ? emphasis("Done", Mood::good) : emphasis("FAILED", Mood::bad),
-               report["seconds"].get<double>(),
-               ok ? "nothing lost, doubled or reordered; the books are equal"
-                  : "see the figures above; --keep DIR keeps the logs");
+    say("{}\nchecker: {}\n", demo_tables(report, options_),
+        clean ? "clean (it read the logs of both processes and shares no code with them)"
+              : checker.value("sentence", ""));
+    say("{} in {:.2f} s: {}\n", ok ? emphasis("Done", Mood::good) : emphasis("FAILED", Mood::bad),
+        report["seconds"].get<double>(),
+        ok ? "nothing lost, doubled or reordered; the books are equal"
+           : "see the figures above; --keep DIR keeps the logs");
   }
   return ok ? kSuccess : kFailure;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "common/say.h"
 #include "table.h"
 
 namespace twinrail::tools {
@@ -54,13 +55,13 @@ int print_knobs(const Knobs& knobs, bool json) {
     }
   }
   if (json) {
-    fmt::print("{}\n", list.dump(2));
+    say_json(list);
     return kSuccess;
   }
-  fmt::print("{}\n{}\n", table.text(),
-             "A knob can be set as TWINRAIL_SESSION_SUSPICION=5ms, in a --config file as [session] suspicion "
-             "= \"5ms\", or "
-             "as --session-suspicion 5ms; the later of these wins.");
+  say("{}\n{}\n", table.text(),
+      "A knob can be set as TWINRAIL_SESSION_SUSPICION=5ms, in a --config file as [session] suspicion "
+      "= \"5ms\", or "
+      "as --session-suspicion 5ms; the later of these wins.");
   return kSuccess;
 }
 

@@ -8,7 +8,9 @@
 #include "base/units.h"
 #include "commands.h"
 #include "common/interrupt.h"
+#include "common/parting.h"
 #include "common/progress.h"
+#include "common/say.h"
 #include "common/session_report.h"
 #include "common/switch_watch.h"
 #include "transfer/output.h"
@@ -41,6 +43,8 @@ class Reception {
   void switched(const SwitchEvent& event) { watch_.on_event(event); }
   void closed(Session& session, Reason reason, const std::string& text);
   void fail(std::string reason);
+  /// Ends a session whose sender does not end it although it was told to.
+  void give_up(Nanos patience);
 
   [[nodiscard]] std::string progress() const;
   [[nodiscard]] std::string summary() const;
@@ -62,6 +66,7 @@ class Reception {
   Output::Verdict verdict_;
   double seconds_ = 0;
   std::string failure_;
+  Nanos failed_at_ = 0;
   SessionInfo info_;
 };
 
@@ -109,11 +114,22 @@ void Reception::judge(const Output::Verdict& verdict) {
 void Reception::fail(std::string reason) {
   if (!failure_.empty() || over_) return;
   failure_ = std::move(reason);
+  failed_at_ = monotonic_now();
+  if (!taken()) {
+    over_ = true;
+    return;
+  }
   std::vector<std::byte> note(kTransferHeader + failure_.size());
   put_kind(note.data(), TransferKind::failed);
   std::memcpy(note.data() + kTransferHeader, failure_.data(), failure_.size());
   (void)session_.send(note);
   session_.flush();
+}
+
+void Reception::give_up(Nanos patience) {
+  if (failed_at_ == 0 || over_ || monotonic_now() - failed_at_ < patience) return;
+  session_.abandon();
+  over_ = true;
 }
 
 void Reception::closed(Session& session, Reason reason, const std::string& text) {
@@ -189,6 +205,10 @@ class Receiver : public Handler {
   bool mine_ = false;
 };
 
+// How long a sender may take to end what it was told has failed.
+constexpr Nanos kPatience = 2 * kSecond;
+constexpr Nanos kPatienceInterrupted = 500 * kMillisecond;
+
 int run_recv(const RecvOptions& options, const Knobs& knobs) {
   const auto settings = transfer_settings("auto", false, knobs);
   if (!settings) return complain(kUsage, settings.error().message);
@@ -203,30 +223,32 @@ int run_recv(const RecvOptions& options, const Knobs& knobs) {
   const auto bound = engine->listen(options.listen, {settings->connect.session},
                                     [&](Session&) { return std::make_shared<Receiver>(reception); });
   if (!bound) return complain(kUsage, bound.error().message);
-  fmt::print(stderr, "twinrail: listening on {}\n", *bound);
+  note("twinrail: listening on {}\n", *bound);
 
   Progress progress;
-  while (!reception.over() && interrupted() == 0) {
-    engine->run_until([&] { return reception.over() || interrupted() != 0; }, std::chrono::milliseconds(100));
+  while (!reception.over()) {
+    const bool stop = interrupted() != 0;
+    if (stop) reception.fail("interrupted");
+    reception.give_up(stop ? kPatienceInterrupted : kPatience);
+    engine->run_until([&] { return reception.over() || (!stop && interrupted() != 0); },
+                      std::chrono::milliseconds(100));
     progress.show([&] { return reception.progress(); });
   }
   progress.clear();
+  part_from_peers(*engine);
   int status = kSuccess;
   if (!reception.done()) {
-    const bool stopped = interrupted() != 0 && !reception.over();
-    status =
-        complain(stopped ? 128 + interrupted() : kFailure, stopped ? "interrupted" : reception.failure());
-    if (options.json)
-      fmt::print("{}\n", nlohmann::ordered_json{{"ok", false}, {"error", reception.failure()}}.dump());
+    status = complain(interrupted() != 0 ? 128 + interrupted() : kFailure, reception.failure());
+    if (options.json) say_failure_json(reception.failure());
     std::fflush(stdout);
     // The writer may wait for a reader that never comes back: nobody waits for it.
     (*output)->discard();
     std::_Exit(status);
   }
   if (options.json) {
-    fmt::print("{}\n", reception.result().dump(2));
+    say_json(reception.result());
   } else {
-    fmt::print(stderr, "{}", reception.summary());
+    note("{}", reception.summary());
   }
   return status;
 }

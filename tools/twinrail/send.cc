@@ -8,7 +8,9 @@
 #include "commands.h"
 #include "common/cutter.h"
 #include "common/interrupt.h"
+#include "common/parting.h"
 #include "common/progress.h"
+#include "common/say.h"
 #include "common/session_report.h"
 #include "common/switch_watch.h"
 #include "transfer/checksum.h"
@@ -85,6 +87,10 @@ class FileSender : public Handler {
   void pump(Session& session);
   /// Looked at every turn while cutting.
   void steer(Session& session, Cutter& cutter);
+  void fail(Session& session, std::string reason) {
+    if (failure_.empty()) failure_ = std::move(reason);
+    session.abandon();
+  }
   /// Gives up waiting for the rail that was asked for by name.
   void check_rail(Session& session);
 
@@ -100,10 +106,6 @@ class FileSender : public Handler {
   static constexpr Nanos kSteerEvery = kMillisecond;
   static constexpr Nanos kRailWithin = 3 * kSecond;
 
-  void fail(Session& session, std::string reason) {
-    if (failure_.empty()) failure_ = std::move(reason);
-    session.abandon();
-  }
   bool send_piece(Session& session);
   void send_end(Session& session);
 
@@ -250,8 +252,8 @@ int run_send(const SendOptions& options, const Knobs& knobs) {
   if (!input) return complain(kUsage, input.error().message);
   sender = std::make_shared<FileSender>(**input, options);
   if (options.cut_every.count() > 0)
-    fmt::print(stderr, "twinrail: cutting the fast rail every {}, every other time silently; {}\n",
-               format_duration(options.cut_every.count()), breaker_line(settings->connect.session.breaker));
+    note("twinrail: cutting the fast rail every {}, every other time silently; {}\n",
+         format_duration(options.cut_every.count()), breaker_line(settings->connect.session.breaker));
   watch_for_interrupts();
   auto connected = engine->connect(options.address, settings->connect, sender);
   if (!connected) return complain(status_of(connected.error()), connected.error().message);
@@ -265,21 +267,21 @@ int run_send(const SendOptions& options, const Knobs& knobs) {
           return sender->closed() || interrupted() != 0;
         },
         std::chrono::milliseconds(50));
-    if (interrupted() != 0)
-      return complain(128 + interrupted(), "interrupted, the receiver drops what it has");
+    if (interrupted() != 0 && !sender->closed())
+      sender->fail(session, "interrupted, the receiver drops what it has");
     sender->check_rail(session);
     progress.show([&] { return sender->progress(); });
   }
   progress.clear();
+  part_from_peers(*engine);
   if (!sender->done()) {
-    if (options.json)
-      fmt::print("{}\n", nlohmann::ordered_json{{"ok", false}, {"error", sender->failure()}}.dump());
-    return complain(kFailure, sender->failure());
+    if (options.json) say_failure_json(sender->failure());
+    return complain(interrupted() != 0 ? 128 + interrupted() : kFailure, sender->failure());
   }
   if (options.json) {
-    fmt::print("{}\n", sender->result().dump(2));
+    say_json(sender->result());
   } else {
-    fmt::print(stderr, "{}", sender->summary());
+    note("{}", sender->summary());
   }
   return kSuccess;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "commands.h"
 #include "common/interrupt.h"
+#include "common/say.h"
 #include "sim/runner.h"
 #include "table.h"
 
@@ -22,16 +23,15 @@ struct SimulateOptions {
 double per(std::uint64_t count, double of) { return of > 0 ? static_cast<double>(count) / of : 0; }
 
 void print_counts(const sim::Stats& stats, double seconds) {
-  fmt::print("{} schedules in {:.1f} s: {:.0f} a second, {:.0f} virtual seconds\n", stats.schedules, seconds,
-             per(stats.schedules, seconds), static_cast<double>(stats.virtual_ns) / kSecond);
-  fmt::print("{} messages delivered, {} of them held; {} wraps of a ring, at least {} in a direction\n",
-             stats.messages, stats.held, stats.wraps, stats.schedules == 0 ? 0 : stats.fewest_wraps);
-  fmt::print(
-      "{} upgrades, {} retreats, {} redials; {} messages came back at an end: {} not sent, {} unknown\n",
+  say("{} schedules in {:.1f} s: {:.0f} a second, {:.0f} virtual seconds\n", stats.schedules, seconds,
+      per(stats.schedules, seconds), static_cast<double>(stats.virtual_ns) / kSecond);
+  say("{} messages delivered, {} of them held; {} wraps of a ring, at least {} in a direction\n",
+      stats.messages, stats.held, stats.wraps, stats.schedules == 0 ? 0 : stats.fewest_wraps);
+  say("{} upgrades, {} retreats, {} redials; {} messages came back at an end: {} not sent, {} unknown\n",
       stats.upgrades, stats.retreats, stats.redials, stats.not_sent + stats.unknown, stats.not_sent,
       stats.unknown);
-  fmt::print("{} control messages, {} reports, {} turns of a loop, {} preemptions, {} late writes\n\n",
-             stats.controls, stats.reports, stats.turns, stats.preemptions, stats.late_writes);
+  say("{} control messages, {} reports, {} turns of a loop, {} preemptions, {} late writes\n\n",
+      stats.controls, stats.reports, stats.turns, stats.preemptions, stats.late_writes);
   constexpr auto kLeft = Table::Align::left;
   Table faults({{"fault", kLeft}, {"times"}});
   for (std::size_t i = 0; i < stats.faults.size(); ++i)
@@ -45,7 +45,7 @@ void print_counts(const sim::Stats& stats, double seconds) {
     if (stats.ends[i] == 0) continue;
     ends.add_row({std::string(name(static_cast<Reason>(i))), std::to_string(stats.ends[i])});
   }
-  fmt::print("{}\n{}\n{}", faults.text(), states.text(), ends.text());
+  say("{}\n{}\n{}", faults.text(), states.text(), ends.text());
 }
 
 void print_json(const sim::Campaign& campaign, const SimulateOptions& options, double seconds) {
@@ -75,7 +75,7 @@ void print_json(const sim::Campaign& campaign, const SimulateOptions& options, d
                                       {"states", states},
                                       {"ends", ends},
                                       {"failures", failures}};
-  fmt::print("{}\n", object.dump(2));
+  say_json(object);
 }
 
 int simulate(const SimulateOptions& options) {
@@ -96,12 +96,10 @@ int simulate(const SimulateOptions& options) {
   } else {
     print_counts(campaign.stats, seconds);
   }
-  if (options.trace && options.schedules == 1)
-    fmt::print("\n{}", sim::run_schedule(options.seed, true).report);
+  if (options.trace && options.schedules == 1) say("\n{}", sim::run_schedule(options.seed, true).report);
   if (campaign.failures.empty()) return interrupted() != 0 ? kFailure : kSuccess;
   const sim::Outcome& failure = campaign.failures.front();
-  fmt::print(stderr, "\n{}\nAgain: twinrail simulate --schedules 1 --seed {}\n", failure.report,
-             failure.seed);
+  note("\n{}\nAgain: twinrail simulate --schedules 1 --seed {}\n", failure.report, failure.seed);
   return complain(kFailure, fmt::format("seed {}: {}", failure.seed, failure.failure));
 }
 

@@ -6,6 +6,8 @@
 
 #include "bench/bench.h"
 #include "common/cpu.h"
+#include "common/interrupt.h"
+#include "common/parting.h"
 #include "common/session_report.h"
 #include "common/switch_watch.h"
 
@@ -79,6 +81,11 @@ class BenchClient {
   bool all(bool Stream::*flag) const;
   bool all_back() const;
   void begin_all(std::uint64_t messages);
+  /// There is nothing more to measure.
+  [[nodiscard]] bool stopped() {
+    if (interrupted() != 0) fail("interrupted");
+    return !result_.failure.empty();
+  }
   [[nodiscard]] bool latency() const { return options_.test == BenchTest::latency; }
   [[nodiscard]] std::uint64_t progress() const;
 
@@ -213,8 +220,8 @@ bool BenchClient::wait(Engine& engine, Nanos bound, const std::string& what,
   std::uint64_t before = progress();
   while (result_.failure.empty()) {
     const bool finished =
-        engine.run_until([&] { return done() || !result_.failure.empty(); }, std::chrono::nanoseconds(bound));
-    if (!result_.failure.empty()) return false;
+        engine.run_until([&] { return done() || stopped(); }, std::chrono::nanoseconds(bound));
+    if (stopped()) return false;
     if (finished) return true;
     if (progress() == before) {
       fail(what);
@@ -253,9 +260,9 @@ bool BenchClient::wait_for_rail(Engine& engine) {
     return true;
   };
   const bool came =
-      engine.run_until([&] { return up() || !result_.failure.empty(); },
+      engine.run_until([&] { return up() || stopped(); },
                        std::chrono::nanoseconds(options_.rail == "auto" ? kSecond : kRailWithin));
-  if (!result_.failure.empty()) return false;
+  if (stopped()) return false;
   if (!came && options_.rail != "auto")
     fail(fmt::format("--rail {}: the rail did not come up: {}", options_.rail,
                      why(sessions_.front().info().reason, "")));
@@ -345,7 +352,10 @@ void BenchClient::part_from(Engine& engine) {
     result_.messages_per_publication = static_cast<double>(sent) / static_cast<double>(publications);
   result_.rail = streams_.empty() ? "" : streams_.front()->rail();
   ending_ = true;
-  if (result_.failure.empty()) engine.drain(std::chrono::seconds(2));
+  if (!result_.failure.empty()) {
+    for (Session& session : sessions_) session.abandon();
+  }
+  part_from_peers(engine);
 }
 
 BenchResult BenchClient::run() {

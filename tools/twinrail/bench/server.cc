@@ -5,6 +5,9 @@
 
 #include "bench/bench.h"
 #include "common/cpu.h"
+#include "common/interrupt.h"
+#include "common/parting.h"
+#include "common/say.h"
 #include "common/session_report.h"
 
 namespace twinrail::tools {
@@ -72,6 +75,7 @@ class BenchServer {
 
   const BenchOptions& options_;
   const Settings& settings_;
+  std::vector<Session> sessions_;
   std::uint64_t expected_ = 0;
   std::uint64_t begun_ = 0;
   std::uint64_t gone_ = 0;
@@ -148,12 +152,23 @@ BenchResult BenchServer::run() {
   if (!engine) return fail(engine.error().message), std::move(result_);
   result_.rail = "tcp";
   std::string bound_to;
-  const auto bound = engine->listen(fmt::format("0.0.0.0:{}", options_.port), {settings_.connect.session},
-                                    [this](Session&) { return std::make_shared<Served>(*this); });
+  const auto bound = engine->listen(fmt::format("*:{}", options_.port), {settings_.connect.session},
+                                    [this](Session& session) {
+                                      sessions_.push_back(session);
+                                      return std::make_shared<Served>(*this);
+                                    });
   if (!bound) return fail(kCannotListen + bound.error().message), std::move(result_);
-  fmt::print(stderr, "twinrail: waiting for a client on {}\n", *bound);
-  const auto over = [&] { return !result_.failure.empty() || (expected_ > 0 && gone_ >= expected_); };
-  engine->run_until(over, std::chrono::hours(24 * 365));
+  note("twinrail: waiting for a client on {}\n", *bound);
+  const auto over = [&] {
+    if (interrupted() != 0) fail("interrupted");
+    return !result_.failure.empty() || (expected_ > 0 && gone_ >= expected_);
+  };
+  while (!engine->run_until(over, std::chrono::milliseconds(200))) {
+  }
+  if (!result_.failure.empty()) {
+    for (Session& session : sessions_) session.abandon();
+  }
+  part_from_peers(*engine);
   return std::move(result_);
 }
 

@@ -1,7 +1,9 @@
 #include "common/cli.h"
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -123,11 +125,22 @@ int Cli::run(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app_.exit(error);
+    if (error.get_exit_code() == 0) return told(app_.exit(error));
     return explain(error);
   }
   if (const Status read = knobs_.load(config_); !read) return complain(kUsage, read.error().message);
-  return chosen_();
+  return told(chosen_());
+}
+
+// A result that nobody got is none. A reader that has seen enough (`| head`) needs no word about it.
+int Cli::told(int status) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  const int why = errno;
+  const int failed = status == kSuccess ? kFailure : status;
+  return why == EPIPE ? failed
+                      : complain(failed, fmt::format("writing standard output: {}",
+                                                     std::strerror(why == 0 ? EIO : why)));
 }
 
 }  // namespace twinrail::tools

@@ -40,6 +40,7 @@ class Cli {
 
  private:
   int explain(const CLI::ParseError& error) const;
+  static int told(int status);
 
   CLI::App app_;
   Knobs knobs_;
