@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/seed.h"
 #include "ring/testing/copier.h"
 
 namespace twinrail::ring {
@@ -96,12 +97,12 @@ TEST(SendRing, AnEmptyFrameFitsTheLastEightBytes) {
 TEST(SendRing, AFrameThatFitsWithoutItsPaddingDoesNotFit) {
   SendRing ring(ring_memory(kSize), kSize, kSize - 64);
   while (ring.tail() < 2 * kSize - 64) ASSERT_TRUE(testing::send(ring, 56, 0));
-  ring.set_reusable(kSize + 1000);  // 64 bytes of this lap and 1,000 of the next
-  ASSERT_EQ(ring.free_bytes(), 1064u);
-  EXPECT_EQ(ring.claim(1048), nullptr);
-  ring.set_reusable(kSize + 1056);
-  EXPECT_NE(ring.claim(1048), nullptr);
-  EXPECT_EQ(ring.claim(1049), nullptr);
+  ring.set_reusable(kSize + 960);  // 64 bytes of this lap and 960 of the next
+  ASSERT_EQ(ring.free_bytes(), 1024u);
+  EXPECT_EQ(ring.claim(1016), nullptr);
+  ring.set_reusable(kSize + 1024);
+  EXPECT_NE(ring.claim(1016), nullptr);
+  EXPECT_EQ(ring.claim(1017), nullptr);
 }
 
 TEST(SendRing, TheLargestPayloadFitsAnEmptyRingWhereverItStands) {
@@ -116,6 +117,48 @@ TEST(SendRing, APayloadThatTheReceiverWouldRefuseIsRefusedHere) {
   EXPECT_EQ(ring.largest_payload(), kSize / 2 - 8);
   for (const std::uint32_t length : {2041u, 4000u, 4088u, 4096u, 0x7fffffffu, 0xffffffffu})
     EXPECT_EQ(ring.claim(length), nullptr) << length;
+}
+
+TEST(SendRing, ReusableInTheMiddleOfAFrameCountsAsItsStart) {
+  SendRing ring(ring_memory(kSize), kSize);
+  ASSERT_TRUE(testing::send(ring, 504, 1));
+  while (testing::send(ring, 56, 2)) {
+  }
+  ring.set_reusable(256);
+  EXPECT_EQ(ring.claim(0), nullptr) << "the first frame is still to be read";
+  EXPECT_EQ(ring.boundary(), 0u);
+  ring.set_reusable(512 + 32);
+  EXPECT_NE(ring.claim(504), nullptr);
+  EXPECT_EQ(ring.claim(505), nullptr);
+  EXPECT_EQ(ring.boundary(), 512u);
+}
+
+// What a session gives back at its end is found by a walk from here, whatever the peer has reported.
+TEST(SendRing, FramesFromTheBoundaryToTheTailAreWholeWhateverIsReusable) {
+  Random random(twinrail::testing::test_seed());
+  for (const std::size_t size : {kSize, 16 * kSize}) {
+    SendRing ring(ring_memory(size), size, 3 * size - 200);
+    for (unsigned i = 0; i != 20'000; ++i) {
+      const auto length = static_cast<std::uint32_t>(
+          random.below(random.below(50) == 0 ? ring.largest_payload() + 1 : 1 + random.below(200)));
+      if (std::byte* to = ring.claim(length)) {
+        std::memset(to, 0xff, length);  // no header looks like that
+        if (random.below(8) != 0) ring.commit(static_cast<std::uint32_t>(random.below(length + 1)));
+      } else {
+        const Position least = ring.limit() - size;
+        ring.set_reusable(least + random.below(ring.tail() - least + 1));
+      }
+      ASSERT_LE(ring.tail(), ring.boundary() + size);
+      if (i % 16 != 0) continue;
+      Position at = ring.boundary();
+      while (at < ring.tail()) {
+        const std::uint64_t bytes = wire::frame_bytes(header_at(ring, at).length);
+        ASSERT_LE(bytes, ring.contiguous(at, ring.tail()));
+        at += bytes;
+      }
+      ASSERT_EQ(at, ring.tail());
+    }
+  }
 }
 
 TEST(SendRing, ARangeIsAtMostTwoPieces) {

@@ -184,6 +184,8 @@ void Core::send_report(Nanos now) {
 }
 
 void Core::absorb(const wire::Report& peer, Nanos now) {
+  if ((peer.published | peer.delivered | peer.released | peer.polled) % wire::kFrameAlignment != 0)
+    return protocol_error("the peer reports a position where no frame can end", now);
   // A same-host peer's words are read one by one, so a later one may be newer: published is at least what it
   // implies.
   const Position published = std::max({peer.published, peer.delivered, peer.released});
@@ -266,15 +268,19 @@ void Core::transition(Reason reason, std::string_view text, Nanos now) {
   host_.on_event(event);
 }
 
+// Walks from a boundary that this end knows by itself: `delivered` is the peer's word, and where it says may be
+// anything.
 void Core::for_each_undelivered(const std::function<void(const ring::FrameView&, Fate)>& visit) const {
-  Position at = peer_.delivered;
+  Position at = send_.boundary();
   while (at < send_.tail()) {
-    const std::byte* bytes = send_.bytes_at(at);
-    const auto header = wire::decode_frame(load_le<std::uint64_t>(bytes)).header;
-    const Position end = at + wire::frame_bytes(header.length);
-    if (header.kind != wire::FrameKind::padding) {
-      const ring::FrameView frame{header.kind, {bytes + wire::kFrameHeaderBytes, header.length}, end};
-      visit(frame, at < given_ ? Fate::unknown : Fate::not_sent);
+    const wire::FrameHeader header = send_.header_at(at);
+    const std::uint64_t bytes = wire::frame_bytes(header.length);
+    if (bytes > send_.contiguous(at, send_.tail()))
+      return;  // no frame of ours; nothing is read beyond the ring
+    const Position end = at + bytes;
+    if (end > peer_.delivered && header.kind != wire::FrameKind::padding) {
+      const std::byte* payload = send_.bytes_at(at) + wire::kFrameHeaderBytes;
+      visit({header.kind, {payload, header.length}, end}, at < given_ ? Fate::unknown : Fate::not_sent);
     }
     at = end;
   }

@@ -1,0 +1,181 @@
+// One core against a peer that is played by the test: what a lying or an odd peer can make it do.
+#include "session/core.h"
+
+#include <deque>
+
+#include <gtest/gtest.h>
+
+namespace twinrail::session {
+namespace {
+
+constexpr std::size_t kRing = 4096;
+
+// Takes everything, and brings what the test gives it.
+class ScriptRail final : public rail::Rail {
+ public:
+  [[nodiscard]] rail::Kind kind() const override { return rail::Kind::tcp; }
+  [[nodiscard]] Position publish(Position, Position to) override { return taken = std::max(taken, to); }
+  [[nodiscard]] Position completed() const override { return rail::kPinsNothing; }
+  [[nodiscard]] bool send_control(std::span<const std::byte> message) override {
+    wire::Control control;
+    EXPECT_TRUE(wire::decode(message, control));
+    said.push_back(control.type);
+    return true;
+  }
+  void report(const wire::Report&) override {}
+  rail::Poll poll(Nanos) override { return {.control = !coming.empty()}; }
+  [[nodiscard]] Position polled() const override { return 0; }
+  [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override {
+    if (coming.empty()) return false;
+    encode(coming.front(), to);
+    coming.pop_front();
+    return true;
+  }
+  [[nodiscard]] wire::Report peer_report() override { return {}; }
+  [[nodiscard]] int descriptor() const override { return -1; }
+  void start() override {}
+  void stop() override {}
+  void fence() override {}
+  [[nodiscard]] bool finish() override { return true; }
+  [[nodiscard]] const rail::Failure& failure() const override { return failure_; }
+  [[nodiscard]] const rail::Traffic& traffic() const override { return traffic_; }
+  [[nodiscard]] std::string description() const override { return "script"; }
+
+  Position taken = 0;
+  std::deque<wire::Control> coming;
+  std::vector<wire::ControlType> said;
+
+ private:
+  rail::Failure failure_;
+  rail::Traffic traffic_;
+};
+
+struct SilentHost final : Host {
+  void dial() override { ++dials; }
+  void release_tcp(std::unique_ptr<rail::Rail> tcp, bool) override { released.push_back(std::move(tcp)); }
+  void open_rail(const OpenRail&) override {}
+  void cancel_rail(std::uint64_t) override {}
+  void fence_rail(std::uint64_t, std::unique_ptr<rail::Rail>) override {}
+  void on_event(const Event& event) override { last = event; }
+
+  int dials = 0;
+  Event last;
+  std::vector<std::unique_ptr<rail::Rail>> released;
+};
+
+class SessionCore : public ::testing::Test {
+ protected:
+  explicit SessionCore(Role role = Role::acceptor) : core(config(role), host, now) { connect(); }
+
+  static CoreConfig config(Role role) {
+    const auto memory = [] {
+      return std::make_shared<const ring::Memory>(
+          ring::Memory::create(kRing, ring::Memory::Backing::anonymous).value());
+    };
+    CoreConfig config;
+    config.role = role;
+    config.send_memory = memory();
+    config.receive_memory = memory();
+    config.send_bytes = config.receive_bytes = kRing;
+    return config;
+  }
+  std::unique_ptr<rail::Rail> script() {
+    auto made = std::make_unique<ScriptRail>();
+    tcp = made.get();
+    return made;
+  }
+  void connect() { core.tcp_up(script(), now); }
+
+  void send(std::size_t bytes, std::uint64_t word) {
+    std::byte* to = core.claim(static_cast<std::uint32_t>(bytes));
+    ASSERT_NE(to, nullptr);
+    for (std::size_t i = 0; i != bytes; i += 8) store_le<std::uint64_t>(to + i, word);
+    core.commit(static_cast<std::uint32_t>(bytes));
+    core.flush(now);
+  }
+  void hear(const wire::Control& control) {
+    tcp->coming.push_back(control);
+    core.poll(++now, true);
+  }
+  void hear(const wire::Report& report) { hear({.type = wire::ControlType::report, .report = report}); }
+  [[nodiscard]] std::vector<std::size_t> undelivered() const {
+    std::vector<std::size_t> sizes;
+    core.for_each_undelivered(
+        [&](const ring::FrameView& frame, Fate) { sizes.push_back(frame.payload.size()); });
+    return sizes;
+  }
+
+  Nanos now = kSecond;
+  SilentHost host;
+  Core core;
+  ScriptRail* tcp = nullptr;
+};
+
+// What an application sends may look like a frame header; a peer whose words are echoed can choose it.
+constexpr std::uint64_t kHugeFrame = wire::encode(wire::FrameHeader{1u << 30, wire::FrameKind::message});
+
+wire::Report reports(Position published, Position delivered, Position released) {
+  wire::Report report;
+  report.published = published;
+  report.delivered = delivered;
+  report.released = released;
+  return report;
+}
+
+TEST_F(SessionCore, ADeliveredInTheMiddleOfAFrameGivesThatFrameBackWhole) {
+  send(64, kHugeFrame);
+  send(24, kHugeFrame);
+  hear(reports(16, 16, 16));
+  core.abandon(Reason::abandoned, {}, now);
+  EXPECT_EQ(undelivered(), (std::vector<std::size_t>{64, 24}));
+}
+
+TEST_F(SessionCore, AReleasedInTheMiddleOfAFrameLetsNothingOfItBeOverwritten) {
+  std::size_t sent = 0;
+  for (; core.claim(64) != nullptr; ++sent) send(64, kHugeFrame);
+  hear(reports(16, 16, 16));
+  EXPECT_EQ(core.claim(64), nullptr);
+  hear(reports(80, 80, 80));
+  send(64, kHugeFrame);
+  core.abandon(Reason::abandoned, {}, now);
+  EXPECT_EQ(undelivered(), std::vector<std::size_t>(sent, 64));
+}
+
+TEST_F(SessionCore, AReportedPositionWhereNoFrameCanEndEndsTheSession) {
+  using Field = Position wire::Report::*;
+  for (const Field field :
+       {&wire::Report::published, &wire::Report::delivered, &wire::Report::released, &wire::Report::polled}) {
+    SilentHost other_host;
+    Core other(config(Role::acceptor), other_host, now);
+    other.tcp_up(script(), now);
+    std::byte* to = other.claim(64);
+    ASSERT_NE(to, nullptr);
+    other.commit(64);
+    other.flush(now);
+    wire::Report report;
+    report.*field = 12;
+    tcp->coming.push_back({.type = wire::ControlType::echo, .report = report});
+    other.poll(++now, true);
+    EXPECT_EQ(other_host.last.reason, Reason::protocol_error);
+    EXPECT_TRUE(other.ended());
+  }
+}
+
+TEST_F(SessionCore, AResumeThatNamesSuchAPositionEndsTheSession) {
+  send(64, 1);
+  core.tcp_resumed(script(), reports(12, 0, 0), 0, now);
+  EXPECT_TRUE(core.ended());
+  EXPECT_EQ(host.last.reason, Reason::protocol_error);
+}
+
+TEST_F(SessionCore, AResumeInTheMiddleOfAFrameIsThePeersOwnLoss) {
+  send(64, 1);
+  core.tcp_resumed(script(), reports(16, 0, 0), 0, now);
+  EXPECT_FALSE(core.ended());
+  EXPECT_EQ(tcp->taken, 72u);
+  core.abandon(Reason::abandoned, {}, now);
+  EXPECT_EQ(undelivered(), std::vector<std::size_t>{64});
+}
+
+}  // namespace
+}  // namespace twinrail::session
