@@ -104,7 +104,7 @@ std::optional<Failure> ShmChannel::receive(ShmMessage& message, const ShmWait& w
 bool ShmChannel::peer_is_allowed() const {
   ucred peer{};
   if (!credentials(socket_.get(), peer)) return false;
-  return peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0;
+  return peer.uid == geteuid();
 }
 
 int ShmChannel::peer_process() const {

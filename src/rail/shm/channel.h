@@ -31,7 +31,8 @@ class ShmChannel {
   [[nodiscard]] std::optional<Failure> send(const ShmHello& hello, std::span<const int> descriptors) const;
   [[nodiscard]] std::optional<Failure> receive(ShmMessage& message, const ShmWait& wait) const;
 
-  /// The other end belongs to our user, or one of the two is root's.
+  /// The other end belongs to our user. Root is no exception, on either side: the two ends trust each other with
+  /// memory.
   [[nodiscard]] bool peer_is_allowed() const;
   [[nodiscard]] int peer_process() const;
 

@@ -44,15 +44,10 @@ Position ShmRail::publish(Position from, Position to) {
 void ShmRail::wake_peer() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint64_t sleep = peer_->sleeping.load(kRelaxed);
-  if (sleep != 0 && sleep != rung_for_) [[unlikely]]
-    ring_doorbell(sleep);
-}
-
-void ShmRail::ring_doorbell(std::uint64_t sleep) {
+  if (sleep == 0 || sleep == rung_for_) [[likely]]
+    return;
   rung_for_ = sleep;
-  const std::uint64_t one = 1;
-  // Cannot fail in a way that matters: a full counter is readable already.
-  (void)!write(link_->peer_doorbell.get(), &one, sizeof one);
+  ring_doorbell(link_->peer_doorbell);
 }
 
 bool ShmRail::send_control(std::span<const std::byte> message) {
@@ -91,8 +86,8 @@ Poll ShmRail::poll(Nanos /*now*/) {
     __builtin_prefetch(next);
     __builtin_prefetch(next + kCacheLine);
   }
-  if (mail_broken_) [[unlikely]] {
-    fail("the peer's mailbox holds what no sender puts there");
+  if (mail_broken_ || doorbell_shut_) [[unlikely]] {
+    fail(mail_broken_ ? "the peer's mailbox holds what no sender puts there" : "the peer shut our doorbell");
     poll.failed = true;
   }
   poll.control = !mail_broken_ && mail_waits();
@@ -161,8 +156,7 @@ bool ShmRail::arm() {
 
 void ShmRail::disarm() {
   own_->sleeping.store(0, kRelaxed);
-  std::uint64_t ignored = 0;
-  (void)!read(link_->own_doorbell.get(), &ignored, sizeof ignored);
+  doorbell_shut_ = !drain_doorbell(link_->own_doorbell.listens);
   look_at_report();
 }
 

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
 #include <optional>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -34,8 +32,9 @@ std::optional<Failure> make_own(const ShmParameters& parameters, ShmLink& link) 
   if (!block) return failed(Reason::setup_failed, block.error().message);
   link.own_block = std::move(block).value();
   new (link.own_block.data()) ControlBlock;
-  link.own_doorbell.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!link.own_doorbell) return failed(Reason::setup_failed, system_error("eventfd").message);
+  auto doorbell = make_doorbell();
+  if (!doorbell) return failed(Reason::setup_failed, doorbell.error().message);
+  link.own_doorbell = std::move(doorbell).value();
   link.own_ring = parameters.send_memory;
   link.may_sleep = parameters.may_sleep;
   link.epoch = parameters.epoch;
@@ -76,16 +75,6 @@ std::optional<Failure> check_hello(const ShmHello& hello, const ShmParameters& p
   return std::nullopt;
 }
 
-// Writes to it must never block us, whoever holds the other end.
-bool is_doorbell(const Descriptor& descriptor) {
-  char target[64];
-  const std::string path = "/proc/self/fd/" + std::to_string(descriptor.get());
-  const ssize_t size = readlink(path.c_str(), target, sizeof target);
-  const int flags = fcntl(descriptor.get(), F_GETFL);
-  return flags >= 0 && (flags & O_NONBLOCK) != 0 && (flags & O_ACCMODE) == O_RDWR &&
-         (size < 0 || std::string_view(target, static_cast<std::size_t>(size)) == "anon_inode:[eventfd]");
-}
-
 // Maps what came with the peer's hello.
 std::optional<Failure> take_peer(ShmMessage message, const ShmParameters& parameters, ShmLink& link) {
   if (message.descriptor_count != message.descriptors.size() || message.surplus)
@@ -95,7 +84,7 @@ std::optional<Failure> take_peer(ShmMessage message, const ShmParameters& parame
   auto block = ring::Memory::map_sealed(message.descriptors[1].take(), sizeof(ControlBlock));
   if (!block) return failed(Reason::memory_unsealed, block.error().message);
   if (!is_doorbell(message.descriptors[2]))
-    return failed(Reason::protocol_error, "the peer's doorbell is no eventfd");
+    return failed(Reason::protocol_error, "the peer's doorbell is no unix stream socket");
   link.peer_ring = std::make_shared<const ring::Memory>(std::move(ring).value());
   link.peer_block = std::move(block).value();
   link.peer_doorbell = std::move(message.descriptors[2]);
@@ -104,7 +93,7 @@ std::optional<Failure> take_peer(ShmMessage message, const ShmParameters& parame
 }
 
 std::array<int, kShmDescriptors> descriptors_of(const ShmLink& link) {
-  return {link.own_ring->descriptor(), link.own_block.descriptor(), link.own_doorbell.get()};
+  return {link.own_ring->descriptor(), link.own_block.descriptor(), link.own_doorbell.rings.get()};
 }
 
 void refuse(const ShmChannel& channel, Reason reason) {

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "rail/descriptor.h"
 #include "rail/rail.h"
+#include "rail/shm/doorbell.h"
 #include "rail/shm/hello.h"
 
 namespace twinrail::rail {
@@ -43,8 +44,8 @@ struct ShmLink {
   ring::Memory peer_block;
   std::shared_ptr<const ring::Memory> own_ring;
   std::shared_ptr<const ring::Memory> peer_ring;
-  Descriptor own_doorbell;
-  Descriptor peer_doorbell;
+  Doorbell own_doorbell;
+  Descriptor peer_doorbell;  ///< rings the peer's
   bool may_sleep = false;
   bool peer_may_sleep = false;
   int peer_process = 0;

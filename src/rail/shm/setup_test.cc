@@ -1,10 +1,12 @@
 #include "rail/shm/setup.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -246,10 +248,10 @@ TEST_P(ShmBadMemory, IsRefused) {
       const Descriptor bad(unsealed_memfd(bytes, GetParam().seals));
       const auto ring = shareable();
       const auto block = shareable(good_block);
-      const Descriptor bell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+      const Doorbell bell = std::move(make_doorbell()).value();
       const ShmSetup setup = accept_while([&](const RawPeer& peer) {
         peer.send(encode(peer.hello()), {ring_is_bad ? bad.get() : ring->descriptor(),
-                                         ring_is_bad ? block->descriptor() : bad.get(), bell.get()});
+                                         ring_is_bad ? block->descriptor() : bad.get(), bell.rings.get()});
       });
       EXPECT_EQ(setup.link, nullptr);
       EXPECT_EQ(setup.failure.reason, Reason::memory_unsealed) << setup.failure.text;
@@ -283,15 +285,17 @@ TEST(ShmSetup, AWrongNumberOfDescriptorsIsRefusedAndTheyAreClosed) {
   }
 }
 
-TEST(ShmSetup, ADoorbellThatCouldBlockUsIsRefused) {
+TEST(ShmSetup, ADoorbellThatIsNoUnixStreamSocketIsRefused) {
   const auto ring = shareable();
   const auto block = shareable(sizeof(ControlBlock));
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
   const Descriptor out(ends[0]);
   const Descriptor in(ends[1]);
-  const Descriptor blocking(eventfd(0, EFD_CLOEXEC));
-  for (const int bell : {in.get(), blocking.get(), ring->descriptor()}) {
+  const Descriptor counter(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  const Descriptor internet(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor datagrams(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  for (const int bell : {in.get(), counter.get(), internet.get(), datagrams.get(), ring->descriptor()}) {
     const ShmSetup setup = accept_while([&](const RawPeer& peer) {
       peer.send(encode(peer.hello()), {ring->descriptor(), block->descriptor(), bell});
     });
@@ -475,8 +479,9 @@ TEST(ShmDoorbell, RingsOncePerSleepAndOnlyThen) {
   auto other = make_shm_rail(std::move(end.other_end), receive);
   other->start();
   const auto rung = [&] {
-    std::uint64_t count = 0;
-    return read(end.rail->descriptor(), &count, sizeof count) == sizeof count ? count : 0;
+    std::array<std::byte, 16> bytes;
+    const ssize_t got = recv(end.rail->descriptor(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    return got > 0 ? static_cast<std::size_t>(got) : 0;
   };
   (void)other->publish(0, 64);
   EXPECT_EQ(rung(), 0u);
@@ -488,6 +493,61 @@ TEST(ShmDoorbell, RingsOncePerSleepAndOnlyThen) {
   end.rail->disarm();
   (void)other->publish(1024, 1088);
   EXPECT_EQ(rung(), 0u);
+}
+
+// The peer holds the same open file as we do of what it was sent, and with it its status flags.
+TEST(ShmDoorbell, APeerThatMakesItBlockingDoesNotStopOurLoop) {
+  OneRail end;
+  const Descriptor& peers_copy = end.other_end->peer_doorbell;
+  for (const int descriptor : {peers_copy.get(), end.other_end->own_doorbell.rings.get()})
+    ASSERT_EQ(fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK), 0);
+  std::atomic<bool> back{false};
+  std::thread loop([&] {
+    EXPECT_TRUE(end.rail->arm());
+    end.rail->disarm();  // woken by something else: TCP, a timer
+    // The peer never empties its doorbell.
+    for (std::uint64_t sleep = 1; sleep != 5000; ++sleep) {
+      end.peer->sleeping.store(sleep);
+      end.rail->report({.published = 8 * sleep});
+    }
+    back = true;
+  });
+  for (int i = 0; i != 1000 && !back; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(back) << "the engine's thread, with all its sessions, hangs";
+  if (!back) _exit(1);
+  loop.join();
+}
+
+TEST(ShmDoorbell, APeerThatDiesOrClosesItsCopyDoesNotWakeUs) {
+  OneRail end;
+  ASSERT_TRUE(end.rail->arm());
+  end.other_end.reset();
+  pollfd ready{end.rail->descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&ready, 1, 0), 0);
+  end.rail->disarm();
+  EXPECT_FALSE(end.rail->poll(0).failed);
+}
+
+TEST(ShmDoorbell, APeerThatShutsItEndsTheRail) {
+  OneRail end;
+  ASSERT_TRUE(end.rail->arm());
+  ASSERT_EQ(shutdown(end.other_end->peer_doorbell.get(), SHUT_RDWR), 0);
+  pollfd ready{end.rail->descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&ready, 1, 0), 1);
+  end.rail->disarm();
+  EXPECT_TRUE(end.rail->poll(0).failed) << "or it would wake us for ever";
+  EXPECT_EQ(end.rail->failure().reason, Reason::protocol_error);
+}
+
+TEST(ShmDoorbell, APeerThatRingsWithoutEndIsDrainedInBoundedSteps) {
+  OneRail end;
+  const std::array<std::byte, 4096> noise{};
+  while (send(end.other_end->peer_doorbell.get(), noise.data(), noise.size(), MSG_DONTWAIT) > 0) continue;
+  ASSERT_TRUE(end.rail->arm());
+  end.rail->disarm();
+  EXPECT_FALSE(end.rail->poll(0).failed);
+  pollfd ready{end.rail->descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&ready, 1, 0), 1) << "the rest wakes us again";
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class ShmRail final : public Rail {
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override;
   [[nodiscard]] wire::Report peer_report() override;
 
-  [[nodiscard]] int descriptor() const override { return link_->own_doorbell.get(); }
+  [[nodiscard]] int descriptor() const override { return link_->own_doorbell.listens.get(); }
   [[nodiscard]] bool arm() override;
   void disarm() override;
 
@@ -56,7 +56,6 @@ class ShmRail final : public Rail {
   [[nodiscard]] bool mail_waits() const;
   void look_at_report();
   void wake_peer();
-  void ring_doorbell(std::uint64_t sleep);
   void fail(std::string text);
 
   // Hot: every publication and every poll.
@@ -72,6 +71,7 @@ class ShmRail final : public Rail {
   bool attached_ = false;
   bool peer_may_sleep_;
   bool mail_broken_ = false;
+  bool doorbell_shut_ = false;
   bool report_changed_ = false;  // look_at_report() saw a new one: poll() says so
   Traffic traffic_;
   // Warm.
