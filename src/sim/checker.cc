@@ -188,6 +188,7 @@ void Checker::core_event(int side, const session::Event& event) {
   if (event.from == event.to) fail(side, "a change from a state to itself");
   if (event.to == State::fast && event.reason == Reason::upgraded) s.fast_since = context_.now();
   if (event.to == State::retreating || event.to == State::hedged) check_retreat(side, event);
+  if (event.reason == Reason::tcp_silent) check_tcp_silence(side);
   if (event.to == State::closed) {
     s.end_reason = event.reason;
     ++context_.stats.ends[static_cast<std::size_t>(event.reason)];
@@ -201,6 +202,27 @@ void Checker::check_retreat(int side, const session::Event& event) {
   const session::Core* peer = world_.node(1 - side).core();
   if (peer == nullptr || peer->ended() || peer->highest_retired() >= event.epoch) return;
   fail(side, "retreat without a cause: " + std::string(name(event.reason)) + ", " + event.text);
+}
+
+void Checker::stopped(int side, Nanos until) {
+  auto& stops = sides_[side].stops;
+  if (stops.empty() || stops.back().until < context_.now()) stops.push_back({context_.now(), until});
+  stops.back().until = std::max(stops.back().until, until);
+}
+
+// A connection counts as lost for silence only when the network had a fault, or the peer stood still for long while we
+// did not: our own standing still is nobody's silence.
+void Checker::check_tcp_silence(int side) {
+  const Nanos since = context_.now() - 3 * plan_.options.tcp_silence_ns;
+  if (tcp_fault_until_ >= since) return;
+  Nanos peer_alone = 0;
+  for (const Stop& peer : sides_[1 - side].stops) {
+    if (peer.until < since) continue;
+    peer_alone += peer.until - peer.from;
+    for (const Stop& own : sides_[side].stops)
+      peer_alone -= std::max<Nanos>(0, std::min(own.until, peer.until) - std::max(own.from, peer.from));
+  }
+  if (peer_alone < plan_.options.tcp_silence_ns / 2) fail(side, "TCP given up for silence without a cause");
 }
 
 void Checker::killed(int side) {

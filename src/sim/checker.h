@@ -21,6 +21,8 @@ class Checker {
   void core_event(int side, const session::Event& event);
   void turned(int side);
   void fast_fault(Nanos until) { fast_fault_until_ = std::max(fast_fault_until_, until); }
+  void tcp_fault(Nanos until) { tcp_fault_until_ = std::max(tcp_fault_until_, until); }
+  void stopped(int side, Nanos until);
   /// `side` is about to be killed.
   void killed(int side);
 
@@ -31,7 +33,11 @@ class Checker {
 
  private:
   // What is known of one side; of its receive ring where nothing else is said.
+  struct Stop {
+    Nanos from, until;
+  };
   struct Side {
+    std::vector<Stop> stops;  // when its process stood still
     Position published = 0;
     Position delivered = 0;
     Position released = 0;            // as the application has it
@@ -51,6 +57,7 @@ class Checker {
   void check_reuse(int side);
   void check_report(int side, const wire::Report& report, const char* where);
   void check_retreat(int side, const session::Event& event);
+  void check_tcp_silence(int side);
   void check_fates(int side);
   void occupy(Side& side, Position from, Position to);
   void fail(int side, const std::string& text);
@@ -61,6 +68,7 @@ class Checker {
   Ledger (&ledgers_)[2];  // by the side that sends
   Side sides_[2];
   Nanos fast_fault_until_ = -1;
+  Nanos tcp_fault_until_ = -kNever;
 };
 
 }  // namespace twinrail::sim

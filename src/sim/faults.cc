@@ -54,6 +54,9 @@ void World::begin_fault(const Fault& fault) {
 }
 
 void World::inject(const Fault& fault) {
+  if (fault.kind == FaultKind::tcp_stuck) checker_.tcp_fault(kNever);  // until somebody notices
+  if (fault.kind <= FaultKind::dial_refused)
+    checker_.tcp_fault(context_.now() + std::max(fault.duration_ns, 3 * plan_.options.tcp_silence_ns));
   switch (fault.kind) {
     case FaultKind::tcp_hole_one_way:
       return network_.set_hole(fault.side, true);
@@ -78,15 +81,20 @@ void World::inject(const Fault& fault) {
       fabric_.slow_fence = true;
       return;
     case FaultKind::stop:
-      return nodes_[fault.side]->stop_for(fault.duration_ns);
+      return stop(fault.side, fault.duration_ns);
     case FaultKind::stop_both:
-      nodes_[fault.side]->stop_for(fault.duration_ns);
-      return nodes_[1 - fault.side]->stop_for(context_.between(fault.duration_ns / 2, fault.duration_ns));
+      stop(fault.side, fault.duration_ns);
+      return stop(1 - fault.side, context_.between(fault.duration_ns / 2, fault.duration_ns));
     case FaultKind::slow_reader:
       return nodes_[fault.side]->application().stop_reading_until(context_.now() + fault.duration_ns);
     default:
       return inject_fast(fault);
   }
+}
+
+void World::stop(int side, Nanos duration) {
+  checker_.stopped(side, context_.now() + duration);
+  nodes_[side]->stop_for(duration);
 }
 
 void World::inject_fast(const Fault& fault) {
@@ -162,6 +170,7 @@ void World::heal(const Fault& fault) {
 
 // Nothing gets through any more, at once or a little apart; or one direction alone.
 void World::cut_all() {
+  checker_.tcp_fault(kNever);
   checker_.fast_fault(kNever);
   const Nanos apart = context_.percent(50) ? 0 : context_.between(0, plan_.options.session_deadline_ns / 2);
   const bool tcp_first = context_.percent(50);

@@ -203,6 +203,7 @@ void World::begin_ending() {
       return nodes_[side]->wake_soon();
     case Ending::restart:
       checker_.killed(side);
+      checker_.tcp_fault(kNever);
       if (context_.percent(50)) {
         network_.stick_present();  // power was lost: nobody says goodbye
       } else {
@@ -215,8 +216,7 @@ void World::begin_ending() {
     case Ending::cut:
       return cut_all();
     case Ending::freeze:
-      nodes_[side]->stop_for(plan_.options.session_deadline_ns * 2 + plan_.options.tcp_silence_ns * 2);
-      return;
+      return stop(side, plan_.options.session_deadline_ns * 2 + plan_.options.tcp_silence_ns * 2);
   }
 }
 

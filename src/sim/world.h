@@ -65,6 +65,7 @@ class World final : public Surroundings, public NetworkUser, public FabricUser {
   void begin_fault(const Fault& fault);
   void inject(const Fault& fault);
   void inject_fast(const Fault& fault);
+  void stop(int side, Nanos duration);
   void heal(const Fault& fault);
   void heal_all();
   void cut_all();
