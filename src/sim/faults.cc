@@ -42,6 +42,7 @@ void World::begin_fault(const Fault& fault) {
                   std::string(name(fault.kind)));
     ++context_.stats.faults[static_cast<std::size_t>(fault.kind)];
     inject(fault);
+    ++injected_;
     context_.scheduler.after(fault.duration_ns, [this, fault] {
       context_.step(side_name(fault.side), "healed", static_cast<std::uint64_t>(fault.kind), 0,
                     std::string(name(fault.kind)));

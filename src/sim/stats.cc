@@ -15,6 +15,7 @@ Stats& Stats::operator+=(const Stats& other) {
   held += other.held;
   wraps += other.wraps;
   fewest_wraps = std::min(fewest_wraps, other.fewest_wraps);
+  fewest_faults = std::min(fewest_faults, other.fewest_faults);
   controls += other.controls;
   reports += other.reports;
   upgrades += other.upgrades;
@@ -55,7 +56,7 @@ std::string Stats::text() const {
   add("late writes", late_writes);
   add("not_sent", not_sent);
   add("unknown", unknown);
-  text += "\nfaults: ";
+  text += "\nfaults, at least " + std::to_string(schedules == 0 ? 0 : fewest_faults) + " in a schedule: ";
   for (std::size_t i = 0; i < faults.size(); ++i) {
     text +=
         (i == 0 ? "" : ", ") + std::string(name(static_cast<FaultKind>(i))) + " " + std::to_string(faults[i]);

@@ -43,7 +43,8 @@ struct Stats {
   std::uint64_t messages = 0;
   std::uint64_t held = 0;
   std::uint64_t wraps = 0;
-  std::uint64_t fewest_wraps = UINT64_MAX;  ///< of one direction of one schedule
+  std::uint64_t fewest_wraps = UINT64_MAX;   ///< of one direction of one schedule
+  std::uint64_t fewest_faults = UINT64_MAX;  ///< of one schedule
   std::uint64_t controls = 0, reports = 0;
   std::uint64_t upgrades = 0, retreats = 0, redials = 0;
   std::uint64_t preemptions = 0;

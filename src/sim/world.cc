@@ -1,5 +1,7 @@
 #include "sim/world.h"
 
+#include <numeric>
+
 namespace twinrail::sim {
 
 using session::State;
@@ -73,6 +75,7 @@ Outcome World::outcome() {
       stats.redials += info.redials;
     }
   }
+  stats.fewest_faults = std::accumulate(stats.faults.begin(), stats.faults.end(), std::uint64_t{0});
   outcome.stats = stats;
   outcome.failure = context_.failure;
   return outcome;
@@ -168,7 +171,7 @@ void World::advance() {
 
 void World::leave_traffic() {
   if (!nodes_[0]->application().met_quota() || !nodes_[1]->application().met_quota()) return;
-  const bool early = plan_.ending == Ending::close_early && next_fault_ == plan_.faults.size();
+  const bool early = plan_.ending == Ending::close_early && injected_ == plan_.faults.size();
   if (!faults_over() && !early) return;
   const bool in_traffic = early || plan_.ending == Ending::restart || plan_.ending == Ending::cut ||
                           plan_.ending == Ending::abandon || plan_.ending == Ending::freeze;

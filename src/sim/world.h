@@ -97,6 +97,7 @@ class World final : public Surroundings, public NetworkUser, public FabricUser {
   bool fault_forced_ = false;
   std::uint64_t fault_generation_ = 0;
   Nanos fault_patience_ = kNever;
+  std::size_t injected_ = 0;
   int active_faults_ = 0;
   bool control_full_[2] = {false, false};
   int preempted_ = 0;

@@ -1,4 +1,5 @@
 // Random schedules of the session core. TWINRAIL_SCHEDULES says how many, TWINRAIL_SEED where they begin.
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,11 +18,14 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 TEST(World, EverythingArrivesOnceAndInOrderWhateverBreaks) {
   const std::uint64_t first = from_environment("TWINRAIL_SEED", 1);
   const std::uint64_t count = from_environment("TWINRAIL_SCHEDULES", 10'000);
+  std::printf("TWINRAIL_SEED=%" PRIu64 " TWINRAIL_SCHEDULES=%" PRIu64 "\n", first, count);
+  std::fflush(stdout);
   const Campaign run = run_schedules(first, count, 5);
   for (const Outcome& outcome : run.failures) ADD_FAILURE() << outcome.report;
   std::fputs(run.stats.text().c_str(), stdout);
   if (run.failures.empty()) {
     EXPECT_GE(run.stats.fewest_wraps, 3u);
+    EXPECT_GE(run.stats.fewest_faults, 2u);
   }
 }
 
