@@ -69,6 +69,8 @@ class FastLink : public std::enable_shared_from_this<FastLink> {
   [[nodiscard]] virtual std::unique_ptr<rail::Rail> rail(int side) = 0;
   /// The device of `side` reports an error; what it had been given lands or does not.
   virtual void break_end(int side) = 0;
+  /// From now on what `side` posts is long on its way.
+  virtual void straggle(int side) = 0;
   /// The process of `side` is gone, its queue pair with it.
   virtual void kill(int side) = 0;
   /// A fault ended: whatever waited goes on.

@@ -98,6 +98,15 @@ void World::stop(int side, Nanos duration) {
   nodes_[side]->stop_for(duration);
 }
 
+// A healthy device has nearly nothing on its way when it breaks; a sick one may have been slow before. Then writes land
+// when TCP has long carried the same bytes, and their space is wanted again.
+void World::break_link(const std::shared_ptr<FastLink>& link, int side) {
+  if (context_.percent(50)) return link->break_end(side);
+  link->straggle(side);
+  context_.scheduler.after(context_.between(0, plan_.options.suspicion_ns),
+                           [link, side] { link->break_end(side); });
+}
+
 void World::inject_fast(const Fault& fault) {
   checker_.fast_fault(kNever);
   Fabric::Faults& faults = fabric_.faults[fault.side];
@@ -105,8 +114,8 @@ void World::inject_fast(const Fault& fault) {
     case FaultKind::fast_error:
     case FaultKind::fast_error_both:
       for (const auto& link : fabric_.links()) {
-        link->break_end(fault.side);
-        if (fault.kind == FaultKind::fast_error_both) link->break_end(1 - fault.side);
+        break_link(link, fault.side);
+        if (fault.kind == FaultKind::fast_error_both) break_link(link, 1 - fault.side);
       }
       return;
     case FaultKind::fast_swallow:

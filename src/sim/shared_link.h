@@ -14,6 +14,7 @@ class SharedLink final : public FastLink {
   [[nodiscard]] std::unique_ptr<rail::Rail> rail(int side) override;
   void make_end(int side) override;
   void break_end(int side) override;
+  void straggle(int) override {}
   void kill(int side) override { ends_[side].stopped = ends_[side].fenced = true; }
   void kick() override;
   // Reading in place is covered by the receiver's own releases.

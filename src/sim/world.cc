@@ -44,18 +44,19 @@ Outcome World::run() {
   nodes_[1]->begin(std::move(streams.second));
   start_faults();
   while (phase_ != Phase::done && !context_.failed()) {
-    if (!context_.scheduler.step()) {
-      context_.fail("nothing will ever happen any more");
-      break;
-    }
-    if (++context_.stats.events > kMostEvents) context_.fail("a loop that never rests");
+    step();
     if (context_.now() > phase_limit_) {
       static constexpr const char* kPhases[] = {"traffic", "draining", "settling", "ending", "done"};
-      context_.fail(std::string("stalled while ") + kPhases[static_cast<std::size_t>(phase_)]);
+      context_.fail(std::string("stalled: no end of ") + kPhases[static_cast<std::size_t>(phase_)]);
     }
   }
   if (!context_.failed()) checker_.finish();
   return outcome();
+}
+
+void World::step() {
+  if (!context_.scheduler.step()) context_.fail("nothing will ever happen any more");
+  if (++context_.stats.events > kMostEvents) context_.fail("a loop that never rests");
 }
 
 Outcome World::outcome() {
@@ -118,7 +119,7 @@ void World::preemption_point(int side) {
     const Nanos next = context_.scheduler.next_at();
     return next <= std::max(until, nodes_[side]->stopped_until()) && next != kNever && !context_.failed();
   };
-  while (goes_on()) (void)context_.scheduler.step();
+  while (goes_on()) step();
   --preempted_;
 }
 
@@ -154,6 +155,7 @@ void World::advance() {
   }
   switch (phase_) {
     case Phase::traffic:
+      check_progress();
       return leave_traffic();
     case Phase::draining:
       if (all_delivered()) enter(Phase::settling, plan_.recovery_ns());
@@ -166,6 +168,20 @@ void World::advance() {
       return;
     case Phase::done:
       return;
+  }
+}
+
+// Each direction has to move once nothing is broken any more, also while the other one does.
+void World::check_progress() {
+  for (int side = 0; side < 2; ++side) {
+    Progress& progress = progress_[side];
+    const std::size_t count = ledgers_[side].delivered_count();
+    if (count != progress.count || active_faults_ != 0 || nodes_[side]->application().met_quota()) {
+      progress = {count, context_.now()};
+    } else if (context_.now() - progress.since > plan_.recovery_ns()) {
+      return context_.fail(std::string("stalled: nothing that side ") + side_name(side) +
+                           " sends is delivered any more");
+    }
   }
 }
 

@@ -56,6 +56,10 @@ class World final : public Surroundings, public NetworkUser, public FabricUser {
   }
 
  private:
+  struct Progress {
+    std::size_t count = 0;  // messages delivered
+    Nanos since = 0;
+  };
   enum class Phase : std::uint8_t { traffic, draining, settling, ending, done };
 
   // faults (faults.cc)
@@ -65,15 +69,19 @@ class World final : public Surroundings, public NetworkUser, public FabricUser {
   void begin_fault(const Fault& fault);
   void inject(const Fault& fault);
   void inject_fast(const Fault& fault);
+  void break_link(const std::shared_ptr<FastLink>& link, int side);
   void stop(int side, Nanos duration);
   void heal(const Fault& fault);
   void heal_all();
   void cut_all();
   [[nodiscard]] bool faults_over() const { return next_fault_ == plan_.faults.size() && active_faults_ == 0; }
 
+  void step();
+
   // phases (world.cc)
   void advance();
   void enter(Phase phase, Nanos limit);
+  void check_progress();
   void leave_traffic();
   void begin_ending();
   [[nodiscard]] bool all_delivered() const;
@@ -92,6 +100,7 @@ class World final : public Surroundings, public NetworkUser, public FabricUser {
   Checker checker_;
   Phase phase_ = Phase::traffic;
   Nanos phase_limit_ = kNever;
+  Progress progress_[2];  // by the side that sends
   std::size_t next_fault_ = 0;
   bool fault_armed_ = false;
   bool fault_forced_ = false;

@@ -52,7 +52,9 @@ void WriteLink::pump(int side) {
   for (int stage = reading; stage < kStages; ++stage) {
     if (lanes_[side].busy[stage] || !may(side, static_cast<Stage>(stage))) continue;
     lanes_[side].busy[stage] = true;
-    fabric_.context.scheduler.after(fabric_.draw_delay(side), [self = shared_from_this(), side, stage] {
+    Nanos delay = fabric_.draw_delay(side);
+    if (stage == landing && lanes_[side].straggling) delay += fabric_.context.between(0, 5 * kMillisecond);
+    fabric_.context.scheduler.after(delay, [self = shared_from_this(), side, stage] {
       static_cast<WriteLink&>(*self).run(side, static_cast<Stage>(stage));
     });
   }

@@ -16,6 +16,7 @@ class WriteLink final : public FastLink {
 
   [[nodiscard]] std::unique_ptr<rail::Rail> rail(int side) override;
   void break_end(int side) override;
+  void straggle(int side) override { lanes_[side].straggling = true; }
   void kill(int side) override;
   void kick() override;
   [[nodiscard]] Position lowest_pending(int side) const override;
@@ -54,7 +55,8 @@ class WriteLink final : public FastLink {
     std::uint64_t first = 0;  // number of writes.front()
     std::uint64_t done[kStages] = {};
     bool busy[kStages] = {};
-    bool silenced = false;  // no successful completion comes any more
+    bool silenced = false;    // no successful completion comes any more
+    bool straggling = false;  // what is still on its way takes long
     [[nodiscard]] std::uint64_t posted() const { return first + writes.size(); }
     [[nodiscard]] Write& write(std::uint64_t number) { return writes[number - first]; }
   };
