@@ -109,8 +109,11 @@ void Core::maybe_say_closed(Nanos now) {
 
 void Core::on_closed(Nanos now) {
   if (closing_) {
+    // Who has not taken everything says so only as he ends, which he does when he has heard our CLOSED. Before
+    // that it is a lie: ask again.
     if (peer_.delivered < send_.tail())
-      return;  // answers an older CLOSE? the end never moves, so a lie: ask again
+      return closed_said_ ? end(Reason::peer_closed, "the peer closed before it had taken everything", now)
+                          : void();
     if (!closed_said_) {
       send_tcp({.type = wire::ControlType::closed, .report = report()});
       closed_said_ = true;

@@ -177,5 +177,30 @@ TEST_F(SessionCore, AResumeInTheMiddleOfAFrameIsThePeersOwnLoss) {
   EXPECT_EQ(undelivered(), std::vector<std::size_t>{64});
 }
 
+// ---- the end
+
+TEST_F(SessionCore, WhenThePeerClosesTooWithoutHavingReadEverythingTheSessionEndsAtOnce) {
+  send(64, 1);
+  send(24, 1);
+  core.close(now);
+  hear({.type = wire::ControlType::close, .position = 0, .reason = Reason::local_close});
+  ASSERT_EQ(tcp->said.back(), wire::ControlType::closed);
+  // The peer has heard our CLOSED, and ends: it will read no more.
+  hear({.type = wire::ControlType::closed, .report = reports(104, 72, 72)});
+  EXPECT_TRUE(core.ended());
+  EXPECT_EQ(host.last.reason, Reason::peer_closed);
+  EXPECT_EQ(undelivered(), std::vector<std::size_t>{24});
+}
+
+TEST_F(SessionCore, AClosedThatLiesIsAskedAgain) {
+  send(64, 1);
+  core.close(now);
+  hear({.type = wire::ControlType::closed, .report = reports(72, 0, 0)});
+  EXPECT_FALSE(core.ended());
+  hear({.type = wire::ControlType::closed, .report = reports(72, 72, 72)});
+  EXPECT_TRUE(core.ended());
+  EXPECT_EQ(host.last.reason, Reason::local_close);
+}
+
 }  // namespace
 }  // namespace twinrail::session
