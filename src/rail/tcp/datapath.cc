@@ -13,7 +13,7 @@ Position TcpRail::publish(Position from, Position to) {
 }
 
 bool TcpRail::send_control(std::span<const std::byte> message) {
-  return is_live() && sender_.send_control(message);
+  return may_say() && sender_.send_control(message);
 }
 
 void TcpRail::report(const wire::Report& report) {
@@ -22,12 +22,11 @@ void TcpRail::report(const wire::Report& report) {
 
 Poll TcpRail::poll(Nanos /*now*/) {
   Poll poll;
-  if (state_ == State::failed) {
-    poll.control = receiver_.control_waits();
+  if (sender_.pending() && sender_.failed() == 0) poll.progress = sender_.flush(*stream_);
+  if (state_ != State::running) {
+    poll.control = state_ == State::failed && receiver_.control_waits();
     return poll;
   }
-  if (sender_.pending() && sender_.failed() == 0) poll.progress = sender_.flush(*stream_);
-  if (state_ != State::running) return poll;
   const bool came = receiver_.receive(*stream_);
   poll.progress |= came;
   poll.report = receiver_.take_report_flag();
@@ -47,6 +46,7 @@ void TcpRail::fail_if_broken(Poll& poll, bool stream_is_empty) {
     return;
   }
   state_ = State::failed;
+  sender_.drop_data();
   poll.failed = true;
 }
 

@@ -56,6 +56,10 @@ class TcpRail final : public Rail {
   enum class State : std::uint8_t { made, running, failed, stopped };
 
   [[nodiscard]] bool is_live() const { return state_ == State::made || state_ == State::running; }
+  // What broke may have been receiving alone: the peer shall hear why we end.
+  [[nodiscard]] bool may_say() const {
+    return is_live() || (state_ == State::failed && sender_.failed() == 0);
+  }
   void fail_if_broken(Poll& poll, bool stream_is_empty);
 
   State state_ = State::made;

@@ -383,6 +383,42 @@ INSTANTIATE_TEST_SUITE_P(Tcp, TcpBadInput, ::testing::ValuesIn(bad_inputs()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // Frames without payload are legal, but a peer that sends them for ever gets no further than the window.
+// Or the peer would never hear why the session ended, and who waits until all is said would wait for ever.
+TEST(TcpReceive, WhoSentNonsenseIsStillToldWhy) {
+  TcpEnd end;
+  end.script->write_room = 20;
+  end.frame(100, std::byte{1});
+  (void)end.rail->publish(0, end.send.tail());
+  const std::size_t started = end.script->written.size();
+  end.frame(100, std::byte{2});
+  (void)end.rail->publish(108, end.send.tail());
+  end.give(std::vector<std::byte>(64, std::byte{0xff}));
+  EXPECT_TRUE(end.rail->poll(0).failed);
+  wire::ControlBuffer words;
+  encode(wire::Control{.type = wire::ControlType::close, .reason = Reason::protocol_error}, words);
+  EXPECT_TRUE(end.rail->send_control(words.view()));
+  end.rail->stop();
+  EXPECT_TRUE(end.rail->want_write());
+  end.script->write_room = kRing;
+  EXPECT_FALSE(end.rail->poll(0).failed) << "said once";
+  EXPECT_FALSE(end.rail->want_write());
+  const auto expected = control(words.view());
+  ASSERT_GE(end.script->written.size(), started + expected.size());
+  EXPECT_TRUE(std::equal(expected.rbegin(), expected.rend(), end.script->written.rbegin()));
+  EXPECT_EQ(end.script->written.size(), 16 + 112 + expected.size())
+      << "the record that was begun, and the words";
+}
+
+TEST(TcpSend, AfterAWriteErrorNothingWaits) {
+  TcpEnd end;
+  end.script->write_error = EPIPE;
+  end.frame(100, std::byte{1});
+  (void)end.rail->publish(0, end.send.tail());
+  EXPECT_TRUE(end.rail->poll(0).failed);
+  EXPECT_FALSE(end.rail->send_control(std::array<std::byte, 1>{std::byte{1}}));
+  EXPECT_FALSE(end.rail->want_write());
+}
+
 TEST(TcpReceive, EmptyFramesForEverEndAtTheWindow) {
   TcpEnd end(4096);
   bool failed = false;
