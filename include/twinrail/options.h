@@ -24,9 +24,9 @@ std::string_view to_string(Rail rail);
 struct BreakerOptions {
   const char* name = "default";  ///< for logs; a literal: it is kept as given
   std::chrono::nanoseconds first_delay = std::chrono::milliseconds(100);  ///< after the first failure
-  std::chrono::nanoseconds max_delay = std::chrono::seconds(30);          ///< it doubles up to here
-  std::chrono::nanoseconds forgive_after = std::chrono::seconds(10);      ///< of good service
-  unsigned jitter_percent = 50;                                           ///< 0 to 100
+  std::chrono::nanoseconds max_delay = std::chrono::seconds(30);      ///< it doubles up to here; 24 h at most
+  std::chrono::nanoseconds forgive_after = std::chrono::seconds(10);  ///< of good service
+  unsigned jitter_percent = 50;                                       ///< 0 to 100
 
   /// For services: a sick fabric is left alone for longer and longer.
   static BreakerOptions standard() { return {}; }
@@ -45,9 +45,10 @@ struct SessionOptions {
   std::chrono::nanoseconds hedge = std::chrono::milliseconds(10);  ///< both rails for so long, then retreat
   std::chrono::nanoseconds heartbeat = std::chrono::milliseconds(100);
   std::chrono::nanoseconds tcp_silence = std::chrono::seconds(3);  ///< TCP counts as lost
-  std::chrono::nanoseconds session_deadline =
-      std::chrono::seconds(10);  ///< no rail for so long ends the session
-  std::size_t max_held = 1024;   ///< messages held at once
+  /// No rail for so long ends the session. Twice the heartbeat and a margin of half a second, or a tenth of this
+  /// when that is less, at least. The same at both ends.
+  std::chrono::nanoseconds session_deadline = std::chrono::seconds(10);
+  std::size_t max_held = 1024;  ///< messages held at once
 
   [[nodiscard]] Status validate() const;
 };

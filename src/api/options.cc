@@ -22,16 +22,27 @@ Status check_time(const std::string& knob, nanoseconds value) {
   return bad(knob, std::to_string(value.count()) + " ns", "10 us to a year");
 }
 
+health::BreakerSettings breaker_of(const BreakerOptions& breaker) {
+  return {breaker.name, breaker.first_delay.count(), breaker.max_delay.count(), breaker.forgive_after.count(),
+          breaker.jitter_percent};
+}
+
 Status check_breaker(const BreakerOptions& breaker) {
+  if (breaker.name == nullptr) return bad("breaker.name", "null", "a name, which may be empty");
   if (Status status = check_time("breaker.first_delay", breaker.first_delay); !status) return status;
   if (Status status = check_time("breaker.max_delay", breaker.max_delay); !status) return status;
   if (Status status = check_time("breaker.forgive_after", breaker.forgive_after); !status) return status;
-  if (breaker.max_delay < breaker.first_delay)
+  if (breaker.max_delay < breaker.first_delay || breaker.max_delay.count() > health::kLongestBackOff)
     return bad("breaker.max_delay", std::to_string(breaker.max_delay.count()) + " ns",
-               "breaker.first_delay or more");
+               "breaker.first_delay to 24 h");
   if (breaker.jitter_percent > 100)
     return bad("breaker.jitter_percent", std::to_string(breaker.jitter_percent), "0 to 100");
-  return {};
+  return health::validate(breaker_of(breaker));  // what the layer below asks for itself
+}
+
+// A receiver's lease to deliver ends so much before the session deadline.
+Nanos margin_of(nanoseconds session_deadline) {
+  return std::min<Nanos>(session::Options{}.deadline_margin_ns, session_deadline.count() / 10);
 }
 
 }  // namespace
@@ -70,6 +81,12 @@ Status SessionOptions::validate() const {
   if (tcp_silence < 2 * heartbeat)
     return bad("tcp_silence", std::to_string(tcp_silence.count()) + " ns",
                "twice the heartbeat or more, or a living peer counts as lost");
+  // Each heartbeat renews the lease to deliver, from when it asked until a margin before the session deadline.
+  const nanoseconds least = 2 * heartbeat + nanoseconds(margin_of(session_deadline));
+  if (session_deadline < least)
+    return bad("session_deadline", std::to_string(session_deadline.count()) + " ns",
+               "twice the heartbeat and a margin (" + std::to_string(least.count()) +
+                   " ns) or more, or a living peer's messages are held back");
   if (max_held == 0 || max_held > 1 << 20) return bad("max_held", std::to_string(max_held), "1 to 1048576");
   return {};
 }
@@ -85,16 +102,13 @@ engine::SessionSettings settings_of(const SessionOptions& options) {
   engine::SessionSettings settings;
   settings.core.fast_rails =
       options.fast_rails && options.shm ? 1u << static_cast<unsigned>(rail::Kind::shm) : 0u;
-  settings.core.breaker = {options.breaker.name, options.breaker.first_delay.count(),
-                           options.breaker.max_delay.count(), options.breaker.forgive_after.count(),
-                           options.breaker.jitter_percent};
+  settings.core.breaker = breaker_of(options.breaker);
   settings.core.suspicion_ns = options.suspicion.count();
   settings.core.hedge_ns = options.hedge.count();
   settings.core.heartbeat_ns = options.heartbeat.count();
   settings.core.tcp_silence_ns = options.tcp_silence.count();
   settings.core.session_deadline_ns = options.session_deadline.count();
-  settings.core.deadline_margin_ns =
-      std::min<Nanos>(settings.core.deadline_margin_ns, options.session_deadline.count() / 10);
+  settings.core.deadline_margin_ns = margin_of(options.session_deadline);
   settings.send_ring_bytes = options.send_ring_bytes;
   settings.receive_ring_bytes = options.receive_ring_bytes;
   settings.hold_slots = options.max_held;

@@ -40,8 +40,42 @@ TEST(Options, ARefusalNamesTheKnobItsValueAndWhatIsAccepted) {
             std::string::npos);
   EXPECT_NE(refusal([](SessionOptions& o) { o.breaker.max_delay = 1ms; }).find("breaker.max_delay"),
             std::string::npos);
+  EXPECT_EQ(refusal([](SessionOptions& o) { o.breaker.name = nullptr; }),
+            "breaker.name is null; accepted: a name, which may be empty");
   EXPECT_FALSE(EngineOptions{.cpu = -2}.validate().ok());
   EXPECT_EQ(refusal([](SessionOptions& o) { o.suspicion = 0ns; }).find('\n'), std::string::npos);
+}
+
+TEST(Options, WhatIsAcceptedTheBreakerAcceptsToo) {
+  EXPECT_EQ(refusal([](SessionOptions& o) { o.breaker.max_delay = 48h; }),
+            "breaker.max_delay is 172800000000000 ns; accepted: breaker.first_delay to 24 h");
+  SessionOptions options;
+  options.breaker.first_delay = options.breaker.max_delay = 24h;
+  options.breaker.forgive_after = 10us;
+  options.breaker.jitter_percent = 100;
+  ASSERT_TRUE(options.validate().ok());
+  EXPECT_TRUE(health::validate(detail::settings_of(options).core.breaker).ok());
+}
+
+// The lease of a receiver has to outlast the time from one heartbeat's answer to the next.
+TEST(Options, ASessionDeadlineWithoutRoomForHeartbeatsIsRefused) {
+  EXPECT_EQ(refusal([](SessionOptions& o) {
+              o.heartbeat = 1s;
+              o.session_deadline = 500ms;
+            }),
+            "session_deadline is 500000000 ns; accepted: twice the heartbeat and a margin (2050000000 ns) or "
+            "more, or "
+            "a living peer's messages are held back");
+  const auto set = [](std::chrono::milliseconds heartbeat, std::chrono::milliseconds deadline) {
+    return refusal([&](SessionOptions& o) {
+      o.heartbeat = heartbeat;
+      o.session_deadline = deadline;
+    });
+  };
+  EXPECT_EQ(set(200ms, 500ms), "");
+  EXPECT_NE(set(230ms, 500ms), "");
+  EXPECT_EQ(set(1400ms, 5s), "");
+  EXPECT_NE(set(1400ms, 3s), "");
 }
 
 TEST(Options, ReachTheLayersBelow) {
