@@ -9,6 +9,9 @@ Rendezvous::HelloVerdict Registry::on_hello(const wire::Hello& hello, const Secr
                                             const Owner& owner) {
   const std::lock_guard lock(mutex_);
   if (sessions_.size() + loopback_.size() >= max_sessions_) return {Reason::too_many, 0};
+  // Each side knows its own sessions only, but both share the owners' table: a stranger that says it is we must not
+  // replace the owner of a session of somebody else, nor the other way round.
+  if (known(hello.session)) return {Reason::duplicate_session, 0};
   Rendezvous& side = hello.from == self_ ? loopback_ : sessions_;
   const auto verdict = side.on_hello(hello, secret);
   if (verdict.reason == Reason::none) owners_[{hello.session, Role::acceptor}] = owner;
@@ -58,6 +61,11 @@ void Registry::ended(std::uint64_t session, Role role) {
   const bool loopback = loopback_.lives(session) || loopback_.pending(session);
   (role == Role::acceptor && loopback ? loopback_ : sessions_).ended(session);
   owners_.erase({session, role});
+}
+
+bool Registry::known(std::uint64_t session) const {
+  return sessions_.lives(session) || sessions_.pending(session) || loopback_.lives(session) ||
+         loopback_.pending(session);
 }
 
 bool Registry::lives(std::uint64_t session) const {

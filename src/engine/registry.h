@@ -57,6 +57,7 @@ class Registry {
   [[nodiscard]] session::Rendezvous& accepting(std::uint64_t session) {
     return loopback_.lives(session) || loopback_.pending(session) ? loopback_ : sessions_;
   }
+  [[nodiscard]] bool known(std::uint64_t session) const;
   [[nodiscard]] std::vector<Restarted> with_owners(const std::vector<std::uint64_t>& sessions);
 
   const wire::Identity self_;

@@ -46,6 +46,19 @@ TEST_F(RegistryTest, KeepsBothEndsOfASessionWithItself) {
   EXPECT_EQ(registry.owner_of_accepted(5), nullptr);
 }
 
+TEST_F(RegistryTest, AHelloWithTheNumberOfALiveSessionIsRefusedWhoeverItSaysItIs) {
+  const std::shared_ptr<Inbox> other = Inbox::create().value();
+  for (const auto& [number, owner, stranger] :
+       {std::tuple{std::uint64_t{1}, peer, self}, std::tuple{std::uint64_t{2}, self, peer}}) {
+    EXPECT_EQ(registry.on_hello(hello(owner, number), secret, inbox).reason, Reason::none);
+    EXPECT_EQ(registry.on_hello(hello(stranger, number), secret, other).reason, Reason::duplicate_session);
+    EXPECT_EQ(registry.on_start({number, secret}).reason, Reason::none);
+    EXPECT_EQ(registry.on_hello(hello(stranger, number), secret, other).reason, Reason::duplicate_session);
+    EXPECT_EQ(registry.owner_of_accepted(number), inbox);
+  }
+  EXPECT_FALSE(registry.full());
+}
+
 TEST_F(RegistryTest, HoldsItsLimitAndForgetsWhatNeverBegan) {
   for (std::uint64_t id = 1; id != 4; ++id)
     EXPECT_EQ(registry.on_hello(hello(peer, id), secret, inbox).reason, Reason::none);
