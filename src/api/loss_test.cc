@@ -302,5 +302,34 @@ TEST_F(Peer, StoppedForAWhileIsNoReasonToRetreat) {
   EXPECT_EQ(session.info().state, "fast");
 }
 
+// The server is stopped. The client waits at the first address, then at the second; the server reads both RESUMEs when
+// it goes on. That the later one is no replay of the first was once forgotten, and the session ended as bad_secret.
+TEST(Resume, AtTheSecondAddressOfAHostThatWasStopped) {
+  Node server;
+  const std::string address = server.listen();
+  const auto where = *rail::parse_host_port(address);
+  Node client([&](engine::Hooks& hooks) {
+    hooks.resolve = [&](const rail::HostPort&) {
+      auto found = rail::resolve(where, false).value();  // localhost: ::1 and 127.0.0.1, say
+      found.push_back(found.front());
+      return Result<std::vector<rail::SocketAddress>>(found);
+    };
+  });
+  SessionOptions options;
+  options.fast_rails = false;
+  options.tcp_silence = 300ms;
+  options.heartbeat = 50ms;
+  auto handler = std::make_shared<Recorder>();
+  Session session = client.connect("twohomed:" + std::to_string(where.port), handler, options);
+  ASSERT_TRUE(until({&server, &client}, [&] { return session.open() && server.accepted.size() == 1; }));
+  pass({&client}, 2600ms);
+  ASSERT_EQ(handler->closed, 0);
+  ASSERT_TRUE(until({&server, &client}, [&] { return handler->closed != 0 || session.info().redials != 0; }));
+  pass({&server, &client}, 300ms);
+  EXPECT_EQ(handler->closed, 0) << name(handler->reason);
+  ASSERT_TRUE(session.send(bytes_of("still here")).ok());
+  EXPECT_TRUE(until({&server, &client}, [&] { return server.accepted[0]->received == 1; }));
+}
+
 }  // namespace
 }  // namespace twinrail::testing

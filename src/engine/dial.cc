@@ -21,11 +21,10 @@ bool is_final(Reason reason) {
          reason == Reason::geometry_mismatch || reason == Reason::protocol_error;
 }
 
-Dial::Dial(Loop& loop, DialOwner& owner, rail::HostPort where, wire::Handshake opening, Nanos step_timeout)
+Dial::Dial(Loop& loop, DialOwner& owner, rail::HostPort where, Nanos step_timeout)
     : loop_(loop),
       owner_(&owner),
       where_(std::move(where)),
-      opening_(std::move(opening)),
       step_timeout_(step_timeout),
       token_(std::make_shared<Dial*>(this)) {}
 
@@ -99,6 +98,7 @@ void Dial::ready(unsigned /*tag*/, Nanos now) {
 
 void Dial::connected(Nanos now) {
   shaking_.emplace(std::move(connecting_));
+  opening_ = owner_->opening();
   shaking_->send(opening_);
   loop_.poller().change(entry_, {.read = true, .write = shaking_->wants_write()});
   loop_.timers().set(*this, now + step_timeout_);

@@ -30,6 +30,9 @@ struct DialResult {
 
 class DialOwner {
  public:
+  /// A Hello or a Resume, made anew for each connection: the peer may read an earlier one late, and must not take
+  /// the next for its replay.
+  virtual wire::Handshake opening() = 0;
   virtual void dialled(DialResult result, Nanos now) = 0;
 
  protected:
@@ -38,8 +41,7 @@ class DialOwner {
 
 class Dial final : public Door {
  public:
-  /// `opening` is a Hello or a Resume.
-  Dial(Loop& loop, DialOwner& owner, rail::HostPort where, wire::Handshake opening, Nanos step_timeout);
+  Dial(Loop& loop, DialOwner& owner, rail::HostPort where, Nanos step_timeout);
   ~Dial() override;
 
   void start(Nanos now);
@@ -63,13 +65,13 @@ class Dial final : public Door {
   Loop& loop_;
   DialOwner* owner_;
   const rail::HostPort where_;
-  const wire::Handshake opening_;
   const Nanos step_timeout_;
   std::shared_ptr<Dial*> token_;  // for the worker's answer: null when we are gone
   std::vector<rail::SocketAddress> addresses_;
   std::size_t next_ = 0;
   rail::Descriptor connecting_;
   std::optional<HandSocket> shaking_;
+  wire::Handshake opening_;  // what the connection of the moment was opened with
   std::uint64_t entry_ = 0;
   Reason last_reason_ = Reason::none;
   std::string last_text_;

@@ -112,6 +112,7 @@ class Session final : public session::Host,
   // Pollable, Timed, DialOwner
   void ready(unsigned tag, Nanos now) override;
   void due(Nanos now) override;
+  wire::Handshake opening() override;
   void dialled(DialResult result, Nanos now) override;
 
   // For the rail factory.

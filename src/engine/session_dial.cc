@@ -23,15 +23,7 @@ void Session::dial_first(Nanos now) {
     return fail(reason, "no session with " + target_.text + " by the deadline" +
                             (last_text_.empty() ? "" : "; last: " + last_text_));
   }
-  wire::Hello hello;
-  hello.from = loop_.context().self();
-  hello.session = first_id_ = random_id();
-  hello.geometry = {settings_.send_ring_bytes, settings_.receive_ring_bytes};
-  hello.rails = settings_.core.fast_rails;
-  hello.host = loop_.context().host();
-  hello.channel = target_.channel;
-  auto dial =
-      std::make_unique<Dial>(loop_, *this, target_.where, std::move(hello), settings_.handshake_timeout_ns);
+  auto dial = std::make_unique<Dial>(loop_, *this, target_.where, settings_.handshake_timeout_ns);
   dial_ = dial.get();
   loop_.open(std::move(dial));
   loop_.timers().set(*this, target_.until);
@@ -39,20 +31,34 @@ void Session::dial_first(Nanos now) {
 }
 
 void Session::dial() {
-  wire::Resume resume;
-  resume.from = loop_.context().self();
-  resume.session = facts_.id;
-  resume.secret = secret_;
-  resume.attempt = ++attempts_;
-  resume.highest_retired = core_->highest_retired();
-  resume.report = core_->report();
-  auto dial = std::make_unique<Dial>(loop_, *this, target_.where, resume, settings_.handshake_timeout_ns);
+  auto dial = std::make_unique<Dial>(loop_, *this, target_.where, settings_.handshake_timeout_ns);
   dial_ = dial.get();
   loop_.open(std::move(dial));
   // Not from inside the core: a dial that fails at once would answer there.
   (void)loop_.inbox()->post([self = shared_from_this(), started = dial_](Loop& loop) {
     if (self->dial_ == started) started->start(loop.now());
   });
+}
+
+wire::Handshake Session::opening() {
+  if (phase_ == Phase::open) {
+    wire::Resume resume;
+    resume.from = loop_.context().self();
+    resume.session = facts_.id;
+    resume.secret = secret_;
+    resume.attempt = ++attempts_;
+    resume.highest_retired = core_->highest_retired();
+    resume.report = core_->report();
+    return resume;
+  }
+  wire::Hello hello;
+  hello.from = loop_.context().self();
+  hello.session = first_id_ = random_id();
+  hello.geometry = {settings_.send_ring_bytes, settings_.receive_ring_bytes};
+  hello.rails = settings_.core.fast_rails;
+  hello.host = loop_.context().host();
+  hello.channel = target_.channel;
+  return hello;
 }
 
 void Session::dialled(DialResult result, Nanos now) {
