@@ -55,7 +55,10 @@ struct SessionOptions {
 
 struct ConnectOptions {
   SessionOptions session = {};
-  /// Non-empty: between two contexts there is at most one session of this name, whoever dials, however often.
+  /// Non-empty: between two contexts there is at most one session of this name, whoever dials, however often. A
+  /// further connect gives a handle that leads to it, with the ring sizes that it has; its Handler hears of opening,
+  /// switches, room and the end, and messages go to the first. A handle whose Senders have handed over more than
+  /// that session ever takes ends with geometry_mismatch, and all of it comes back; the session goes on.
   std::string channel = {};
   std::chrono::nanoseconds deadline = std::chrono::seconds(10);  ///< until the first connection stands
 };

@@ -185,12 +185,14 @@ class Session {
   [[nodiscard]] bool closed() const;  ///< ended; on_closed was or is being called
   [[nodiscard]] SessionInfo info() const;
 
-  /// Graceful: sends nothing new, drains, tells the peer; on_closed when the peer has it all.
+  /// Graceful: sends nothing new, drains, tells the peer; on_closed when the peer has it all. Of a channel with
+  /// several handles any of them closes the session for all: each hears on_closed, and its Senders are closed.
   void close();
   /// At once; what is not known to be delivered stays readable through undelivered(). The peer is told by the
   /// engine's next turns: one that is never told waits for us until its session deadline.
   void abandon();
-  /// After the end: every message not known to be delivered, oldest first, each once.
+  /// After the end: every message not known to be delivered, oldest first, each once. Of several handles of a
+  /// channel each gives what its own Senders left, and the one that the session was made for what was framed.
   void undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) const;
 
  private:

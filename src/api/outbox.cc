@@ -1,5 +1,7 @@
 #include "api/outbox.h"
 
+#include <algorithm>
+
 namespace twinrail::detail {
 
 Outbox::Put Outbox::put(std::span<const std::byte> message) {
@@ -20,6 +22,17 @@ Outbox::Put Outbox::put(std::span<const std::byte> message) {
   }
   if (target) (void)inbox_->nudge(std::move(target));
   return Put::ok;
+}
+
+std::size_t Outbox::bind(std::uint32_t largest) {
+  std::size_t most = 0;
+  const auto look = [&](std::span<const std::byte> message) { most = std::max(most, message.size()); };
+  walk(taken_, at_, look);
+  const std::lock_guard lock(mutex_);
+  walk(incoming_, 0, look);
+  largest_ = largest;
+  if (most > largest) closed_ = true;
+  return most;
 }
 
 void Outbox::close() {

@@ -31,6 +31,10 @@ class Outbox {
     largest_ = largest;
   }
 
+  /// From here on the messages go through another handle's session, which takes at most `largest` bytes. Answers the
+  /// size of the largest message that waits; when that is more, the outbox is closed.
+  std::size_t bind(std::uint32_t largest);
+
   Put put(std::span<const std::byte> message);
   void close();
 

@@ -107,7 +107,7 @@ void Session::abandon() {
 }
 
 void Session::undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) const {
-  if (state_) state_->primary().undelivered(visit);
+  if (state_) state_->undelivered(visit);
 }
 
 }  // namespace twinrail

@@ -35,6 +35,14 @@ void SessionState::opened(engine::Session& session) {
 
 void SessionState::bound(engine::Session& existing) {
   auto& primary = static_cast<SessionState&>(*existing.client());
+  // The session stands with the rings that its own dialler asked for. What this handle's Senders have handed over in
+  // order cannot go on without a message that never fits, so it all comes back.
+  if (const std::size_t most = outbox_.bind(primary.largest_); most > primary.largest_)
+    return end_handle(Reason::geometry_mismatch, "a message of " + std::to_string(most) +
+                                                     " bytes waits, and the channel's session, which stood "
+                                                     "already, takes at most " +
+                                                     std::to_string(primary.largest_));
+  if (primary.closing_) outbox_.close();
   primary_ = primary.shared_from_this();
   session_ = primary.session_;
   primary.bound_.push_back(shared_from_this());
@@ -56,6 +64,7 @@ void SessionState::switched(const session::Event& event) {
 void SessionState::closed(Reason reason, const std::string& text) {
   sending_ = nullptr;
   end_reason_ = reason;
+  close_outboxes();
   Done done;
   while (calls_.take_any(done)) done(CallResult{reason, {}});
   const std::vector<std::shared_ptr<SessionState>> bound = std::move(bound_);
@@ -76,7 +85,7 @@ void SessionState::end_handle(Reason reason, const std::string& text) {
 void SessionState::close() {
   if (closed_ || closing_ || session_ == nullptr) return;
   closing_ = true;
-  outbox_.close();
+  close_outboxes();
   sending_ = nullptr;
   // What other threads handed over before goes first.
   if (opened_) {
@@ -91,10 +100,17 @@ void SessionState::abandon() {
   if (closed_ || session_ == nullptr) return;
   closing_ = true;
   sending_ = nullptr;
-  outbox_.close();
+  close_outboxes();
   session_->abandon(Reason::abandoned, {}, session_->loop().now());
 }
 
+void SessionState::close_outboxes() {
+  outbox_.close();
+  for (const auto& bound : bound_) bound->outbox_.close();
+}
+
+// Of several handles that lead to one session, the one that has the ring tells what was framed, and each what its own
+// Senders left: all of it once.
 void SessionState::undelivered(const std::function<void(std::span<const std::byte>, Fate)>& visit) {
   if (core_ != nullptr && core_->ended()) {
     core_->for_each_undelivered([&](const ring::FrameView& frame, session::Fate fate) {

@@ -152,7 +152,7 @@ bool SessionState::drain_outboxes() {
     if (left != Outbox::Front::empty && worst != Outbox::Front::later) worst = left;
   }
   outbox_waits_ = worst != Outbox::Front::empty;
-  if (!outbox_waits_ && closing_ && !closed_) {
+  if (!outbox_waits_ && closing_ && !closed_ && !core_->closing()) {
     sending_ = nullptr;
     session_->close(session_->loop().now());
   }
@@ -164,7 +164,8 @@ Outbox::Front SessionState::drain(Outbox& outbox) {
   while (true) {
     const Outbox::Front front = outbox.front(message);
     if (front != Outbox::Front::message) return front;
-    if (core_->ended()) return Outbox::Front::empty;  // stays for undelivered()
+    // Nothing follows CLOSE; it stays for undelivered().
+    if (core_->ended() || core_->closing()) return Outbox::Front::empty;
     std::byte* to = core_->claim(static_cast<std::uint32_t>(message.size()));
     if (to == nullptr) return front;
     if (!message.empty()) std::memcpy(to, message.data(), message.size());

@@ -72,6 +72,7 @@ class SessionState final : public engine::Client,
   void take_reply(std::span<const std::byte> payload);
   void take_request(std::span<const std::byte> payload);
   bool drain_outboxes();
+  void close_outboxes();
   Outbox::Front drain(Outbox& outbox);
   void expire_calls(Nanos now);
   void tell_writable();
