@@ -38,6 +38,8 @@ class [[nodiscard]] SendResult {
       -1;  ///< the ring is full: try again when the peer has read, see on_writable
   static constexpr std::int64_t kTooLarge = -2;  ///< larger than Session::largest_message(): never fits
   static constexpr std::int64_t kClosed = -3;    ///< the session was closed or has ended
+  static constexpr std::int64_t kNotClaimed =
+      -4;  ///< commit() of more than an open claim has; nothing was sent
 
   explicit constexpr SendResult(std::int64_t value) : value_(value) {}
   [[nodiscard]] constexpr bool ok() const { return value_ >= 0; }
@@ -162,7 +164,9 @@ class Session {
   /// Copies one message into the ring. It leaves at the next flush, at the latest when the handler returns.
   SendResult send(std::span<const std::byte> message);
   /// Room for one message, in place, or nullptr (would_block, too large, closed). commit() sends what was
-  /// written.
+  /// written, `bytes` of it. One claim is open at a time: it ends with commit(), with the next claim, send, call or
+  /// reply on the session, and with the engine's turn, that is when the handler has returned or poll() is called. To
+  /// write nothing, let it end. A commit() that comes too late, or of more than was claimed, sends nothing.
   [[nodiscard]] std::byte* claim(std::uint32_t bytes);
   SendResult commit(std::uint32_t bytes);
   /// Hands everything sent so far to the rail: one range, however many messages.

@@ -1,4 +1,6 @@
 // What everybody does: open, send, call, hold, close; on every rail and with every way to wait.
+#include <cstring>
+
 #include "api/testing/world.h"
 
 namespace twinrail::testing {
@@ -198,6 +200,59 @@ INSTANTIATE_TEST_SUITE_P(Ways, Everywhere,
                            return std::string(to_string(instance.param.idle)) +
                                   (instance.param.shm ? "_shm" : "_tcp");
                          });
+
+TEST_P(Everywhere, AClaimEndsWithTheTurn) {
+  open();
+  std::byte* to = session.claim(8);
+  ASSERT_NE(to, nullptr);
+  std::memcpy(to, "claimed!", 8);
+  Sender sender = session.sender();
+  ASSERT_TRUE(sender.send(bytes_of("sender's")).ok());
+  pass({&server, &client}, 20ms);
+  EXPECT_EQ(session.commit(8).value(), SendResult::kNotClaimed);
+  // As it does with what is sent in between.
+  ASSERT_NE(session.claim(8), nullptr);
+  ASSERT_TRUE(session.send(bytes_of("sent")).ok());
+  EXPECT_EQ(session.commit(8).value(), SendResult::kNotClaimed);
+  to = session.claim(8);
+  ASSERT_NE(to, nullptr);
+  std::memcpy(to, "in time!", 8);
+  EXPECT_TRUE(session.commit(7).ok());
+  EXPECT_EQ(session.commit(7).value(), SendResult::kNotClaimed);
+  pass({&server, &client}, 20ms);
+  EXPECT_EQ(peer().messages, (std::vector<std::string>{"sender's", "sent", "in time"}));
+}
+
+TEST_P(Everywhere, ACommitOfMoreThanWasClaimedIsRefused) {
+  open();
+  EXPECT_EQ(session.commit(0).value(), SendResult::kNotClaimed);
+  ASSERT_EQ(session.claim(session.largest_message() + 1), nullptr);
+  EXPECT_EQ(session.commit(session.largest_message() + 1).value(), SendResult::kNotClaimed);
+  ASSERT_NE(session.claim(8), nullptr);
+  EXPECT_EQ(session.commit(9).value(), SendResult::kNotClaimed);
+  pass({&server, &client}, 20ms);
+  EXPECT_EQ(handler->closed, 0) << name(handler->reason);
+  session.abandon();
+  EXPECT_EQ(session.commit(8).value(), SendResult::kClosed);
+}
+
+TEST_P(Everywhere, SendingWhenTheSessionHasEndedSaysClosed) {
+  server.make = [] {
+    auto made = std::make_shared<Recorder>();
+    made->answer = false;
+    return made;
+  };
+  open();
+  std::int64_t said = 0;
+  ASSERT_TRUE(
+      session
+          .call(bytes_of("x"), 5s, [&](const CallResult&) { said = session.send(bytes_of("again")).value(); })
+          .ok());
+  ASSERT_TRUE(run([&] { return !peer().requests.empty(); }));
+  peer().handle.abandon();
+  ASSERT_TRUE(run([&] { return handler->closed != 0; }));
+  EXPECT_EQ(said, SendResult::kClosed);
+}
 
 }  // namespace
 }  // namespace twinrail::testing

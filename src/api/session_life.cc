@@ -63,6 +63,7 @@ void SessionState::switched(const session::Event& event) {
 
 void SessionState::closed(Reason reason, const std::string& text) {
   sending_ = nullptr;
+  closed_ = true;
   end_reason_ = reason;
   close_outboxes();
   Done done;

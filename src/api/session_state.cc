@@ -23,6 +23,7 @@ std::byte* SessionState::make_room(std::uint64_t bytes) {
 }
 
 SendResult SessionState::put(FrameKind kind, const std::uint64_t* call, std::span<const std::byte> body) {
+  claimed_ = kNoClaim;  // it is framed where an open claim points to
   const std::uint64_t bytes = body.size() + (call != nullptr ? rpc::kCallIdBytes : 0);
   std::byte* to = make_room(bytes);
   if (to == nullptr) [[unlikely]]
@@ -38,7 +39,7 @@ SendResult SessionState::put(FrameKind kind, const std::uint64_t* call, std::spa
 }
 
 SendResult SessionState::refused(std::uint64_t bytes) {
-  if (closed_ || closing_) return SendResult(SendResult::kClosed);
+  if (finished()) return SendResult(SendResult::kClosed);
   if (bytes > largest_) return SendResult(SendResult::kTooLarge);
   blocked_ = true;
   blocked_bytes_ = bytes;
@@ -47,12 +48,20 @@ SendResult SessionState::refused(std::uint64_t bytes) {
 
 std::byte* SessionState::claim(std::uint32_t bytes) {
   std::byte* to = make_room(bytes);
-  if (to == nullptr) (void)refused(bytes);
+  if (to == nullptr) {
+    claimed_ = kNoClaim;
+    (void)refused(bytes);
+    return nullptr;
+  }
+  claimed_ = bytes;
+  session_->touch();  // the claim ends with the turn, so there is to be one
   return to;
 }
 
 SendResult SessionState::commit(std::uint32_t bytes) {
-  if (sending_ == nullptr) return refused(bytes);
+  if (sending_ == nullptr || std::int64_t{bytes} > claimed_) [[unlikely]]
+    return SendResult(finished() ? SendResult::kClosed : SendResult::kNotClaimed);
+  claimed_ = kNoClaim;
   const Position end = sending_->commit(bytes);
   session_->touch();
   return sent(end);
@@ -68,6 +77,7 @@ void SessionState::flush() {
 
 bool SessionState::serve(Nanos now) {
   bool moved = handler_ != nullptr ? serve_frames() : serve_calls();
+  claimed_ = kNoClaim;
   if (outbox_waits_) moved |= drain_outboxes();
   if (calls_.next_deadline() <= now) [[unlikely]]
     expire_calls(now);

@@ -64,6 +64,10 @@ class SessionState final : public engine::Client,
  private:
   using Done = std::function<void(const CallResult&)>;
 
+  static constexpr std::int64_t kNoClaim = -1;
+
+  /// Nothing can be sent any more.
+  [[nodiscard]] bool finished() const { return closed_ || closing_ || (opened_ && sending_ == nullptr); }
   SendResult put(wire::FrameKind kind, const std::uint64_t* call, std::span<const std::byte> body);
   std::byte* make_room(std::uint64_t bytes);
   SendResult refused(std::uint64_t bytes);
@@ -85,6 +89,7 @@ class SessionState final : public engine::Client,
   Session self_;           // what handlers are given; while open
   ring::FrameView frame_;  // that is being handled
   Position flushed_ = 0;
+  std::int64_t claimed_ = kNoClaim;  // bytes of the open claim
   std::uint64_t blocked_bytes_ = 0;  // a claim of so much did not fit
   bool blocked_ = false;
   bool looking_ = false;  // the application holds the view that receive() gave last
