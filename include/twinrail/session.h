@@ -174,7 +174,8 @@ class Session {
 
   /// The next message, for applications that poll instead of giving a Handler. False: none now.
   [[nodiscard]] bool receive(Message& message);
-  /// Keeps the message that is being handled. Empty when max_held are held already: copy it instead.
+  /// Keeps the message that is being handled. Empty when max_held are held already: copy it instead; and for any
+  /// other message, which changes nothing.
   [[nodiscard]] Held hold(const Message& message);
 
   /// Sends a request; `done` is called once, on the engine's thread, with the reply or the reason why there

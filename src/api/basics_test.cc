@@ -192,15 +192,6 @@ TEST_P(Everywhere, StreamsBothWaysThroughSmallRings) {
       << " " << back->received;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Everywhere,
-                         ::testing::Values(Way{Idle::busy_spin, false}, Way{Idle::busy_spin, true},
-                                           Way{Idle::blocking, false}, Way{Idle::blocking, true},
-                                           Way{Idle::back_off, true}),
-                         [](const auto& instance) {
-                           return std::string(to_string(instance.param.idle)) +
-                                  (instance.param.shm ? "_shm" : "_tcp");
-                         });
-
 TEST_P(Everywhere, AClaimEndsWithTheTurn) {
   open();
   std::byte* to = session.claim(8);
@@ -253,6 +244,30 @@ TEST_P(Everywhere, SendingWhenTheSessionHasEndedSaysClosed) {
   ASSERT_TRUE(run([&] { return handler->closed != 0; }));
   EXPECT_EQ(said, SendResult::kClosed);
 }
+
+TEST_P(Everywhere, HoldingAnotherMessageLeavesTheCurrentOneAlone) {
+  handler = nullptr;
+  session = client.connect(address, nullptr, options);
+  ASSERT_TRUE(run([&] { return session.open() && server.accepted.size() == 1 && peer().opened == 1; }));
+  ASSERT_TRUE(peer().handle.send(bytes_of("one")).ok());
+  ASSERT_TRUE(peer().handle.send(bytes_of("two")).ok());
+  Message one, two;
+  ASSERT_TRUE(run([&] { return session.receive(one); }));
+  ASSERT_TRUE(run([&] { return session.receive(two); }));
+  EXPECT_FALSE(session.hold(one));
+  Held held = session.hold(two);
+  ASSERT_TRUE(held);
+  EXPECT_EQ(text_of(held.bytes()), "two");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Everywhere,
+                         ::testing::Values(Way{Idle::busy_spin, false}, Way{Idle::busy_spin, true},
+                                           Way{Idle::blocking, false}, Way{Idle::blocking, true},
+                                           Way{Idle::back_off, true}),
+                         [](const auto& instance) {
+                           return std::string(to_string(instance.param.idle)) +
+                                  (instance.param.shm ? "_shm" : "_tcp");
+                         });
 
 }  // namespace
 }  // namespace twinrail::testing

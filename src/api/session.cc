@@ -65,9 +65,7 @@ bool Session::receive(Message& message) { return state_ && state_->primary().rec
 Held Session::hold(const Message& message) {
   Held held;
   if (!state_) return held;
-  ring::FrameHold hold = state_->primary().hold();
-  // Only the message that is being handled can be kept.
-  if (hold && hold.payload().data() == message.bytes.data()) Held::Impl::of(held) = std::move(hold);
+  Held::Impl::of(held) = state_->primary().hold(message.bytes.data());
   return held;
 }
 

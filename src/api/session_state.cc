@@ -137,7 +137,9 @@ bool SessionState::receive(Message& message) {
   return false;
 }
 
-ring::FrameHold SessionState::hold() { return core_ != nullptr ? core_->hold(frame_) : ring::FrameHold(); }
+ring::FrameHold SessionState::hold(const std::byte* message) {
+  return core_ != nullptr && message == frame_.payload.data() ? core_->hold(frame_) : ring::FrameHold();
+}
 
 void SessionState::tell_writable() {
   if (sending_ == nullptr || sending_->claim(static_cast<std::uint32_t>(blocked_bytes_)) == nullptr) return;

@@ -36,7 +36,8 @@ class SessionState final : public engine::Client,
   SendResult commit(std::uint32_t bytes);
   void flush();
   bool receive(Message& message);
-  [[nodiscard]] ring::FrameHold hold();
+  /// `message`: the view that was handed out; of another one than the current there is nothing to hold.
+  [[nodiscard]] ring::FrameHold hold(const std::byte* message);
   SendResult call(std::span<const std::byte> request, Nanos deadline,
                   std::function<void(const CallResult&)> done);
   SendResult reply(std::uint64_t request_id, std::span<const std::byte> reply) {
