@@ -2,6 +2,10 @@
 //          one thread each.
 // Thread: Context may be shared. An Engine belongs to the thread that calls run() or poll(); stop() and
 //         post() may be called from anywhere.
+// Inside: what an engine calls (handlers, done callbacks of calls, posted work) runs within a turn, and turns do not
+//         nest: there poll() does nothing and answers false, run() returns, run_until() asks done() once, and
+//         drain() begins to close and answers whether that is over. Do not wait there; return. An Engine is not
+//         destroyed from inside either. connect(), listen(), post() and stop() are fine.
 // Ownership: Engine keeps its Context alive; sessions end with their Engine.
 // Cost: blocking engines use near 0 % CPU when nothing happens; busy_spin ones a core.
 // Failures: Result with one line that says what to do.
@@ -49,8 +53,8 @@ class Engine {
   Result<std::string> listen(const std::string& address, const ListenOptions& options,
                              std::function<std::shared_ptr<Handler>(Session&)> make_handler);
 
-  /// Dials "HOST:PORT", again and again until the deadline. Returns at once; on_open or on_closed follows. A
-  /// null handler is for applications that poll.
+  /// Dials "HOST:PORT", again and again until the deadline. Returns at once; on_open or on_closed follows, never
+  /// from inside this call. A null handler is for applications that poll.
   Result<Session> connect(const std::string& address, const ConnectOptions& options,
                           std::shared_ptr<Handler> handler = nullptr);
 

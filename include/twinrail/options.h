@@ -60,7 +60,8 @@ struct ConnectOptions {
   /// switches, room and the end, and messages go to the first. A handle whose Senders have handed over more than
   /// that session ever takes ends with geometry_mismatch, and all of it comes back; the session goes on.
   std::string channel = {};
-  std::chrono::nanoseconds deadline = std::chrono::seconds(10);  ///< until the first connection stands
+  std::chrono::nanoseconds deadline = std::chrono::seconds(
+      10);  ///< until the first connection stands; more than 0, nanoseconds::max(): no end
 };
 
 /// How an engine waits when there is nothing to do.

@@ -173,5 +173,40 @@ TEST(Connect, ALimitOfSessionsHolds) {
   EXPECT_TRUE(server.logged(Reason::too_many));
 }
 
+TEST(Connect, DeadlinesAreNeverInThePast) {
+  Node server, client;
+  const std::string address = server.listen();
+  auto handler = std::make_shared<Recorder>();
+  Session session = client.connect(address, handler, {}, {}, std::chrono::nanoseconds::max());
+  EXPECT_TRUE(until(
+      {&server, &client}, [&] { return session.open(); }, 1s))
+      << name(handler->reason);
+  Reason reason = Reason::refused;
+  EXPECT_TRUE(session
+                  .call(bytes_of("x"), std::chrono::nanoseconds::max(),
+                        [&](const CallResult& result) { reason = result.reason; })
+                  .ok());
+  EXPECT_TRUE(until(
+      {&server, &client}, [&] { return reason != Reason::refused; }, 1s));
+  EXPECT_EQ(reason, Reason::none) << name(reason);
+  int turns = 0;
+  EXPECT_TRUE(client.engine->run_until([&] { return ++turns == 3; }, std::chrono::nanoseconds::max()));
+}
+
+TEST(Connect, NothingIsToldBeforeItHasReturned) {
+  Node client;
+  for (const auto deadline : {0ns, -1ns, std::chrono::nanoseconds::min()}) {
+    const auto refused = client.engine->connect("127.0.0.1:1", {{}, {}, deadline});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, Code::invalid_argument);
+    EXPECT_NE(refused.error().message.find("deadline"), std::string::npos);
+  }
+  auto handler = std::make_shared<Recorder>();
+  Session session = client.connect("127.0.0.1:1", handler, {}, {}, 1ns);
+  EXPECT_EQ(handler->closed, 0);
+  ASSERT_TRUE(until({&client}, [&] { return handler->closed == 1; }));
+  EXPECT_EQ(handler->reason, Reason::connect_timeout);
+}
+
 }  // namespace
 }  // namespace twinrail::testing

@@ -36,7 +36,9 @@ struct Engine::Impl {
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
-Engine::~Engine() = default;
+Engine::~Engine() {
+  if (impl_) impl_->loop->end();  // handlers that hear of it may still look at this engine
+}
 
 Result<Engine> Engine::create(Context context,  // NOLINT(performance-unnecessary-value-param): a handle
                               const EngineOptions& options) {
@@ -78,6 +80,10 @@ Result<Session> Engine::connect(const std::string& address, const ConnectOptions
     return Error{Code::invalid_argument, "the channel's name has " + std::to_string(options.channel.size()) +
                                              " bytes; accepted: at most " +
                                              std::to_string(wire::kMaxChannelBytes)};
+  if (options.deadline.count() <= 0)
+    return Error{Code::invalid_argument, "deadline is " + std::to_string(options.deadline.count()) +
+                                             " ns; accepted: more than 0, nanoseconds::max() for none"};
+  if (impl_->loop->ending()) return Error{Code::closed, "the engine is being destroyed"};
   auto where = rail::parse_host_port(address);
   if (!where) return where.error();
   if (where->host.empty() || where->port == 0)
@@ -85,10 +91,10 @@ Result<Session> Engine::connect(const std::string& address, const ConnectOptions
   const engine::SessionSettings settings = detail::settings_of(options.session);
   auto state = std::make_shared<detail::SessionState>(std::move(handler), impl_->inbox);
   const engine::DialTarget target{address, std::move(where).value(), options.channel,
-                                  monotonic_now() + options.deadline.count()};
+                                  later(monotonic_now(), options.deadline.count())};
   auto session = impl_->loop->prepare(target, settings, state);
   state->attach(session, static_cast<std::uint32_t>(wire::largest_payload(settings.send_ring_bytes)));
-  session->connect(monotonic_now());
+  session->connect();
   return state->handle();
 }
 
@@ -96,7 +102,7 @@ bool Engine::poll() { return impl_->loop->turn(); }
 void Engine::run() { impl_->loop->run(); }
 
 bool Engine::run_until(const std::function<bool()>& done, std::chrono::nanoseconds deadline) {
-  return impl_->loop->run_until(done, monotonic_now() + deadline.count());
+  return impl_->loop->run_until(done, later(monotonic_now(), deadline.count()));
 }
 
 void Engine::stop() { impl_->loop->stop(); }
@@ -106,10 +112,12 @@ void Engine::post(std::function<void()> work) {
 
 bool Engine::drain(std::chrono::nanoseconds deadline) {
   engine::Loop& loop = *impl_->loop;
-  for (std::size_t i = 0; i < loop.sessions().size(); ++i) {
+  // Not those that an application dials when it hears of an end: that would go on for ever.
+  const std::size_t count = loop.sessions().size();
+  for (std::size_t i = 0; i != count; ++i) {
     if (const auto client = loop.sessions()[i]->client()) static_cast<detail::SessionState&>(*client).close();
   }
-  return loop.run_until([&] { return loop.idle_of_sessions(); }, monotonic_now() + deadline.count());
+  return loop.run_until([&] { return loop.idle_of_sessions(); }, later(monotonic_now(), deadline.count()));
 }
 
 // ---------------------------------------------------------------- behind the face

@@ -72,7 +72,7 @@ Held Session::hold(const Message& message) {
 SendResult Session::call(std::span<const std::byte> request, std::chrono::nanoseconds deadline,
                          std::function<void(const CallResult&)> done) {
   if (!state_) return SendResult(SendResult::kClosed);
-  return state_->primary().call(request, monotonic_now() + deadline.count(), std::move(done));
+  return state_->primary().call(request, later(monotonic_now(), deadline.count()), std::move(done));
 }
 
 SendResult Session::reply(std::uint64_t request_id, std::span<const std::byte> reply) {

@@ -23,4 +23,10 @@ inline Nanos monotonic_now() {
   return static_cast<Nanos>(ts.tv_sec) * kSecond + ts.tv_nsec;
 }
 
+/// The time `wait` from now; kNever when that is too far to count. For durations that come from outside.
+inline Nanos later(Nanos now, Nanos wait) {
+  Nanos sum = 0;
+  return __builtin_add_overflow(now, wait, &sum) ? kNever : sum;
+}
+
 }  // namespace twinrail

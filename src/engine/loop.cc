@@ -2,6 +2,7 @@
 #include "engine/loop.h"
 
 #include <algorithm>
+#include <cassert>
 #include <sched.h>
 
 #include "engine/linger.h"
@@ -21,6 +22,8 @@ bool Loop::turn() { return step(may_sleep()); }
 
 // Posted work, what descriptors say, due timers, then every active session. The time is that of the turn.
 bool Loop::step(bool look) {
+  if (std::exchange(in_turn_, true)) [[unlikely]]
+    return false;
   now_ = clock_.now();
   bool moved = inbox_->waiting() && take_posted();
   if (look || now_ >= next_look_) {
@@ -30,6 +33,7 @@ bool Loop::step(bool look) {
   if (timers_.next() <= now_) moved |= run_timers();
   moved |= run_sessions();
   if (sweep_) sweep();
+  in_turn_ = false;
   return moved;
 }
 
@@ -93,6 +97,7 @@ void Loop::run() {
 }
 
 bool Loop::run_until(const std::function<bool()>& done, Nanos until) {
+  if (in_turn_) return done();
   pin();
   while (true) {
     const bool moved = step(false);
@@ -165,7 +170,9 @@ Loop::Loop(std::shared_ptr<Context> context, LoopSettings settings, std::shared_
 
 // Sessions that are open end as abandoned, and tell their peers as far as that goes without waiting. What
 // workers still do for them is waited for: they look at the sessions' memory.
-Loop::~Loop() {
+void Loop::end() {
+  assert(!in_turn_ && "an engine is not ended from inside its own turn");
+  in_turn_ = ending_ = true;
   now_ = monotonic_now();
   for (std::size_t i = 0; i < sessions_.size(); ++i) {
     sessions_[i]->abandon(Reason::abandoned, "the engine ended", now_);
@@ -182,6 +189,10 @@ Loop::~Loop() {
     }
   }
   inbox_->close();
+}
+
+Loop::~Loop() {
+  if (!ending_) end();
   for (const auto& session : sessions_) timers_.remove(*session);
   active_.clear();
   doors_.clear();

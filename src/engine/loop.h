@@ -31,13 +31,18 @@ class Loop {
 
   // ---- running
 
-  /// One turn: everything that is ready. True when anything moved.
+  /// One turn: everything that is ready. True when anything moved. Asked from inside a turn, by work or a client
+  /// that it calls, it does nothing: what the outer turn stands on would change under it.
   bool turn();
   void run();
-  /// Until done() or the time; answers what done() said last.
+  /// Until done() or the time; answers what done() said last. From inside a turn it asks once.
   bool run_until(const std::function<bool()>& done, Nanos until);
   void stop();
+  /// Ends every session; after it only destruction. For an owner that has to stay whole while clients are told.
+  void end();
   [[nodiscard]] const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
+  /// Its sessions are being ended: no new ones.
+  [[nodiscard]] bool ending() const { return ending_; }
 
   // ---- sessions
 
@@ -100,12 +105,14 @@ class Loop {
   std::shared_ptr<Inbox> inbox_;
   std::vector<Session*> active_;
   DeadlineHeap<Timed> timers_;
+  bool in_turn_ = false;
   bool sweep_ = false;
   std::size_t quiet_entries_ = 0;
   Nanos idle_since_ = 0;
   const LoopSettings settings_;
   // Cold.
   std::atomic<bool> stop_{false};
+  bool ending_ = false;
   std::shared_ptr<Context> context_;
   Poller poller_;
   std::uint64_t inbox_entry_ = 0;

@@ -63,8 +63,9 @@ class Session final : public session::Host,
   Session(Loop& loop, const SessionSettings& settings, std::string peer_text);
   ~Session() override;
 
-  /// Dials, until the session stands or the target's time is over.
-  void connect(Nanos now);
+  /// Dials from the next turn on, until the session stands or the target's time is over: the client is told nothing
+  /// before this has returned.
+  void connect();
   /// Makes the core. The client is told when start() or resume() is called.
   Status establish(const Facts& facts, Nanos now);
   void set_client(std::shared_ptr<Client> client) { client_ = std::move(client); }

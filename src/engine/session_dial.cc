@@ -10,9 +10,11 @@ constexpr Nanos kLookForOther = 500 * kMicrosecond;
 
 }  // namespace
 
-void Session::connect(Nanos now) {
+void Session::connect() {
   retry_delay_ = kFirstRetry;
-  dial_first(now);
+  (void)loop_.inbox()->post([self = shared_from_this()](Loop& loop) {
+    if (self->phase_ == Phase::dialling) self->dial_first(loop.now());
+  });
 }
 
 void Session::dial_first(Nanos now) {

@@ -247,7 +247,7 @@ bool BenchClient::connect(Engine& engine) {
     }
     sessions_.push_back(*session);
   }
-  return wait(engine, 4 * settings_.connect.deadline.count(), "no connection",
+  return wait(engine, 4 * std::min(settings_.connect.deadline.count(), kNever / 4), "no connection",
               [&] { return open_ == streams_.size(); });
 }
 
@@ -302,7 +302,7 @@ bool BenchClient::measure(Engine& engine) {
   const std::uint64_t before = progress();
   const Nanos cpu = process_cpu_ns();
   const Nanos start = monotonic_now();
-  const Nanos until = options_.duration.count() > 0 ? start + options_.duration.count() : kNever;
+  const Nanos until = options_.duration.count() > 0 ? later(start, options_.duration.count()) : kNever;
   recording_ = true;
   unsigned turns = 0;
   begin_all(options_.duration.count() > 0 ? kWithoutEnd : options_.iterations);

@@ -1,0 +1,75 @@
+// What an application does to its engine from inside a callback of it.
+#include "api/testing/world.h"
+
+namespace twinrail::testing {
+namespace {
+
+TEST(Inside, PollingInPostedWorkDoesNothing) {
+  Node node;
+  int runs = 0;
+  node.engine->post([&] {
+    if (++runs > 3) return;
+    for (int i = 0; i != 2; ++i) {
+      node.engine->post([] {});
+      EXPECT_FALSE(node.engine->poll());
+      EXPECT_FALSE(node.engine->run_until([] { return false; }, 1h));
+      EXPECT_TRUE(node.engine->run_until([] { return true; }, 1h));
+      node.engine->run();
+    }
+  });
+  pass({&node}, 20ms);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(Inside, DrainingInAHandlerBeginsToClose) {
+  struct Drainer : Recorder {
+    void on_message(Session& session, const Message& message) override {
+      Recorder::on_message(session, message);
+      EXPECT_FALSE(engine->drain(1h));
+      EXPECT_EQ(text_of(message.bytes), "drain");  // the view is still good
+    }
+    Engine* engine = nullptr;
+  };
+  Node server, client;
+  auto drainer = std::make_shared<Drainer>();
+  drainer->engine = server.engine.get();
+  server.make = [&] { return drainer; };
+  const std::string address = server.listen();
+  auto handler = std::make_shared<Recorder>();
+  Session session = client.connect(address, handler);
+  ASSERT_TRUE(until({&server, &client}, [&] { return session.open(); }));
+  ASSERT_TRUE(session.send(bytes_of("drain")).ok());
+  ASSERT_TRUE(until({&server, &client}, [&] { return handler->closed == 1 && drainer->closed == 1; }));
+  EXPECT_EQ(drainer->received, 1u);
+  EXPECT_EQ(handler->reason, Reason::peer_closed);
+}
+
+// An application that always dials again must not keep its engine from draining and ending.
+TEST(Inside, DiallingAgainFromOnClosedEndsWithTheEngine) {
+  struct Redialler : Recorder {
+    void on_closed(Session& session, Reason why, const std::string& told) override {
+      Recorder::on_closed(session, why, told);
+      if (closed < 100) dialled = engine->connect("127.0.0.1:1", {}, self.lock()).ok();
+    }
+    std::weak_ptr<Redialler> self;
+    Engine* engine = nullptr;
+    bool dialled = false;
+  };
+  Node client;
+  auto handler = std::make_shared<Redialler>();
+  handler->self = handler;
+  handler->engine = client.engine.get();
+  (void)client.connect("127.0.0.1:1", handler);
+  EXPECT_FALSE(client.engine->drain(10ms));
+  EXPECT_EQ(handler->closed, 1);
+  EXPECT_TRUE(handler->dialled);
+  {
+    Engine ends = std::move(*client.engine);
+    handler->engine = &ends;
+  }
+  EXPECT_EQ(handler->closed, 2);
+  EXPECT_FALSE(handler->dialled);
+}
+
+}  // namespace
+}  // namespace twinrail::testing
