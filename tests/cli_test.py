@@ -38,6 +38,11 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), command)
             self.assertIn("--help", done.stdout)
 
+    def test_help_fits_a_terminal(self):
+        for command in ((), ("demo",), ("send",), ("recv",), ("bench",), ("knobs",), ("simulate",)):
+            for line in program.run(*command, "--help").stdout.splitlines():
+                self.assertLessEqual(len(line), 80, f"{command}: {line}")
+
     def test_what_is_unknown_is_named(self):
         self.refused(saying="twinrail demo")
         self.refused("dance", saying="dance")
@@ -55,6 +60,17 @@ class CommandLine(unittest.TestCase):
         self.refused("bench", "-s", "some", saying=["-s", "some"])
         self.refused("bench", "--test", "speed", saying="speed")
         self.refused("bench", "-c", "9999", saying="-c")
+        for number in ("-1", "0", "9" * 30, "1e3", "nan", "", "\u0661"):
+            self.refused("bench", "-n", number, saying=["-n", number])
+        self.refused("demo", "--cuts", 10**11, saying=["--cuts", "10000"])
+        self.refused("demo", "--checker", "/none", saying=["--checker", "/none"])
+        self.refused("bench", "-p", "65536", saying=["-p", "65535"])
+        self.refused("bench", "-q", 10**9, saying="-q")
+        self.refused("bench", "-s", 0, saying="-s")
+        self.refused("bench", "-s", "1TiB", saying="-s 1099511627776")
+        self.refused("bench", "-t", 2**63, saying=f"-t {2**63}")
+        self.refused("bench", "-D", 0, saying="-D")
+        self.refused("bench", "-c", -5, saying="-c")
         self.refused("demo", "--session-suspicion", "5", saying="--session-suspicion")
         self.refused("demo", "--session-send-ring", "1000", saying="1000")
 
@@ -135,6 +151,11 @@ class TheKnobs(unittest.TestCase):
         self.refused("--config", self.write('[session]\nsuspicion = "soon"\n'), saying=[":2", "soon"])
         self.refused("--config", self.write("[session\n"), saying=[self.config + ":1"])
         self.refused("--config", self.write("suspicion = 5\n"), saying=["suspicion", "section"])
+        self.refused("--config", self.folder.name, saying=[self.folder.name, "no file"])
+
+    def test_a_knob_given_twice_takes_the_last_value(self):
+        knobs = self.knobs("--session-suspicion", "7ms", "--session-suspicion", "8ms")
+        self.assertEqual(knobs["session.suspicion"]["value"], "8ms")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ constexpr std::array kRows{
         "Use the same ring size options at both ends."},
     Row{"bad_secret", "A connection claimed a session with a wrong secret or an old counter.",
         "Somebody is replaying or guessing; nothing was changed."},
-    Row{"unknown_session", "This process does not have the session that the peer asks for.",
+    Row{"unknown_session", "The process that was asked for the session does not have it.",
         "The peer ends it by itself."},
     Row{"duplicate_session", "These two peers already have this session.", ""},
     Row{"lost_simultaneous", "Both ends dialled at once and the other end's dial was kept.", ""},

@@ -23,6 +23,8 @@ namespace {
 constexpr std::uint64_t kSmall = 64;
 constexpr std::uint64_t kLarge = 64 * 1024;
 constexpr std::uint64_t kLeastRing = 256 * 1024;
+constexpr std::uint64_t kMostInFlight = (1u << 30) - 64 * 1024;
+constexpr std::uint64_t kMostSessions = 10'000;
 
 Error invalid(std::string message) { return Error{Code::invalid_argument, std::move(message)}; }
 
@@ -45,8 +47,9 @@ Status complete(BenchOptions& options) {
   if (options.iterations == 0)
     options.iterations = latency ? 100'000 : options.test == BenchTest::rate ? 5'000'000 : 50'000;
   if (options.depth == 0) options.depth = latency ? 1 : kLeastRing / wire::frame_bytes(options.size);
-  if (options.port == 0 || options.port > 65535) return invalid("-p: a port is a number from 1 to 65535");
-  if (options.list == 0) options.list = 1;
+  if (options.size > kMostInFlight / 2 || options.depth > kMostInFlight / wire::frame_bytes(options.size))
+    return invalid(fmt::format("-s {} -t {}: so much in flight does not fit the largest ring; have less",
+                               options.size, options.depth));
   return {};
 }
 
@@ -183,10 +186,14 @@ void add_bench(Cli& cli) {
   sub->add_option("--test", options->test_name, "latency, rate or bandwidth (latency)")->type_name("TEST");
   sub->add_option("--rail", options->rail, "tcp, shm, or auto: what comes up within a second (auto)")
       ->type_name("RAIL");
-  add_count(sub, "-p,--port", options->port, "port (18515)", 1);
-  add_bytes(sub, "-s,--size", options->size, "payload of a message (64; bandwidth: 64k)");
+  add_count(sub, "-p,--port", options->port, "port (18515)", {1, 65535});
+  add_bytes(sub, "-s,--size", options->size, "payload of a message (64; bandwidth: 64k)")
+      ->check([](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        return std::string(bytes && *bytes == 0 ? "a message has at least 1 byte" : "");
+      });
   add_count(sub, "-n,--iters", options->iterations,
-            "messages of each session (100000; rate 5000000; bandwidth 50000)", 1);
+            "messages of each session (100000; rate 5000000; bandwidth 50000)", {1});
   sub->add_option_function<std::string>(
          "-D,--duration",
          [options](const std::string& text) {
@@ -194,16 +201,19 @@ void add_bench(Cli& cli) {
            const bool bare = text.find_first_not_of("0123456789.") == std::string::npos;
            const auto parsed = parse_duration(bare ? text + "s" : text);
            if (!parsed) throw CLI::ValidationError("-D", parsed.error().message);
+           if (*parsed == 0) throw CLI::ValidationError("-D", "expected more than no time");
            options->duration = std::chrono::nanoseconds(*parsed);
          },
          "run for so long instead, in seconds or with a unit")
       ->type_name("TIME");
   add_count(sub, "-t,--tx-depth", options->depth, "messages in flight (latency 1; else as many as 256k hold)",
-            1);
-  add_count(sub, "-l,--post-list", options->list, "messages handed to the rail at once (1)", 1);
-  add_count(sub, "-q,--sessions", options->sessions, "sessions (1)", 1);
+            {1});
+  add_count(sub, "-l,--post-list", options->list, "messages handed to the rail at once (1)", {1});
+  add_count(sub, "-q,--sessions", options->sessions, "sessions (1)", {1, kMostSessions});
   sub->add_flag("-e,--events", options->events, "sleep until something comes, instead of spinning");
-  sub->add_option("-c,--cpu", options->cpu, "run on this CPU")->type_name("CPU");
+  sub->add_option("-c,--cpu", options->cpu, "run on this CPU")
+      ->type_name("CPU")
+      ->check(CLI::Range(0, CPU_SETSIZE - 1));
   sub->add_flag("--json", options->json, "print one JSON object, also on failure");
 }
 

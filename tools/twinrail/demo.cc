@@ -35,6 +35,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr Nanos kStartWithin = 20 * kSecond;
 constexpr Nanos kHeardWithin = 60 * kSecond;
+constexpr std::uint64_t kMostCuts = 10'000;
 
 /// Everything of a run that can fail, with the exit status it leads to.
 struct Failed {
@@ -54,6 +55,7 @@ class Demo {
   Failed write_orders();
   Failed start();
   Failed watch();
+  int refuse(const Failed& failed) { return complain(failed.status, failed.message, options_.json); }
   Failed hear(Child& child, const Json& said, Json& result);
   Failed gone(Child& child, const Json& result);
   int tell(const Json& checker);
@@ -72,6 +74,7 @@ class Demo {
   std::string address_;
   Child server_;
   Child client_;
+  Failed second_hand_;  // one says that the other ended the session: why, the other says
   Json server_result_;
   Json client_result_;
 };
@@ -93,6 +96,8 @@ Failed Demo::prepare() {
   if (options_.checker.empty())
     return {kFailure,
             "the checker script check_logs.py is not beside the program; name it with --checker FILE"};
+  if (access(options_.checker.c_str(), R_OK) != 0)
+    return {kUsage, fmt::format("--checker {}: {}", options_.checker, std::strerror(errno))};
   if (const Status made = folder_.make(options_.keep); !made) return {kUsage, made.error().message};
   if (options_.input.empty()) {
     if (Failed failed = write_orders()) return failed;
@@ -111,6 +116,7 @@ Failed Demo::write_orders() {
   orderflow::Generator generator(options_.seed);
   char line[orderflow::kMaxLineBytes];
   for (std::uint64_t i = 0; i < options_.orders && out; ++i) {
+    if (interrupted() != 0) return {128 + interrupted(), "interrupted"};
     if (i % 65536 == 0) progress_.show([&] { return fmt::format("writing orders  {}", grouped(i)); });
     const std::size_t length = orderflow::format_line(generator.next(), line);
     out.write(line, static_cast<std::streamsize>(length));
@@ -163,6 +169,10 @@ Failed Demo::start() {
 
 Failed Demo::hear(Child& child, const Json& said, Json& result) {
   const std::string type = said.value("type", "");
+  if (type == "error" && said.value("second_hand", false)) {
+    second_hand_ = {said.value("status", kFailure), child.name() + ": " + said.value("message", "")};
+    return {};
+  }
   if (type == "error")
     return {said.value("status", kFailure), child.name() + ": " + said.value("message", "")};
   if (type == "progress") show_progress(said);
@@ -178,7 +188,7 @@ Failed Demo::hear(Child& child, const Json& said, Json& result) {
 
 Failed Demo::gone(Child& child, const Json& result) {
   const int status = child.wait();
-  if (status == kSuccess && !result.is_null()) return {};
+  if ((status == kSuccess && !result.is_null()) || second_hand_) return {};
   return {kFailure, fmt::format("the {} process went away in the middle of the run: {}", child.name(),
                                 describe_status(status))};
 }
@@ -205,8 +215,9 @@ Failed Demo::watch() {
         if (const Failed failed = gone(*child, *result)) return failed;
       }
     }
+    if (second_hand_ && now - heard > kSecond) break;
   }
-  return {};
+  return second_hand_;
 }
 
 void Demo::show_progress(const Json& said) {
@@ -260,15 +271,15 @@ int Demo::tell(const Json& checker) {
 
 int Demo::run() {
   watch_for_interrupts();
-  if (const Failed failed = prepare()) return complain(failed.status, failed.message);
+  if (const Failed failed = prepare()) return progress_.clear(), refuse(failed);
   progress_.clear();
   if (!options_.json) introduce();
   Failed failed = start();
   if (!failed) failed = watch();
   progress_.clear();
-  if (failed) return complain(failed.status, failed.message);
+  if (failed) return refuse(failed);
   const auto checker = run_checker(options_.checker, folder_.path("client.log"), folder_.path("server.log"));
-  if (!checker) return complain(kFailure, checker.error().message);
+  if (!checker) return refuse({kFailure, checker.error().message});
   return tell(*checker);
 }
 
@@ -280,8 +291,9 @@ int run_role(const DemoOptions& options, const Knobs& knobs) {
 
 }  // namespace
 
-int report_failure(int status, const std::string& message) {
-  report_to_parent({{"type", "error"}, {"status", status}, {"message", message}});
+int report_failure(int status, const std::string& message, bool second_hand) {
+  report_to_parent(
+      {{"type", "error"}, {"status", status}, {"message", message}, {"second_hand", second_hand}});
   return status;
 }
 
@@ -307,15 +319,16 @@ void add_demo(Cli& cli) {
           ->type_name("FILE");
   add_count(sub, "--orders", options->orders, "orders to generate (1000000)")->excludes(input);
   add_count(sub, "--seed", options->seed, "of the generator (1)")->excludes(input);
-  add_count(sub, "--cuts", options->cuts, "times that the fast rail is cut, every other one silently (4)");
+  add_count(sub, "--cuts", options->cuts, "times that the fast rail is cut, every other one silently (4)",
+            {0, kMostCuts});
   sub->add_option("--rail", options->rail, "auto, shm: TCP and shared memory; tcp: TCP alone (auto)")
       ->type_name("RAIL");
-  add_count(sub, "--window", options->window, "orders in flight at most (256)", 1);
+  add_count(sub, "--window", options->window, "orders in flight at most (256)", {1});
   add_count(sub, "--samples", options->latency_samples,
             "orders sent one by one in each stage, for round trips (5000)");
   sub->add_option("--keep", options->keep, "folder that keeps the orders and the logs")->type_name("DIR");
   sub->add_option("--checker", options->checker, "the script that compares the logs")->type_name("FILE");
-  sub->add_flag("--json", options->json, "print one JSON object");
+  sub->add_flag("--json", options->json, "print one JSON object, also on failure");
   // Between the processes of a run.
   sub->add_option("--role", options->role, "")->group("");
   sub->add_option("--address", options->address, "")->group("");

@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
   hold_standard_streams();
   // A peer or a pipe that went away is an error to handle, not to die of.
   std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that has grown to the limit (ulimit -f).
+  std::signal(SIGXFSZ, SIG_IGN);
   twinrail::tools::Cli cli;
   twinrail::tools::add_demo(cli);
   twinrail::tools::add_send(cli);

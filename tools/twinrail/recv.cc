@@ -38,6 +38,8 @@ class Reception {
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   bool hello(Session& session, const Message& message);
+  /// A second sender is told why it is not served.
+  [[nodiscard]] static std::vector<std::byte> refusal(std::string_view why);
   void data(const Message& message);
   void end(const Message& message);
   void switched(const SwitchEvent& event) { watch_.on_event(event); }
@@ -119,11 +121,15 @@ void Reception::fail(std::string reason) {
     over_ = true;
     return;
   }
-  std::vector<std::byte> note(kTransferHeader + failure_.size());
-  put_kind(note.data(), TransferKind::failed);
-  std::memcpy(note.data() + kTransferHeader, failure_.data(), failure_.size());
-  (void)session_.send(note);
+  (void)session_.send(refusal(failure_));
   session_.flush();
+}
+
+std::vector<std::byte> Reception::refusal(std::string_view why) {
+  std::vector<std::byte> note(kTransferHeader + why.size());
+  put_kind(note.data(), TransferKind::failed);
+  std::memcpy(note.data() + kTransferHeader, why.data(), why.size());
+  return note;
 }
 
 void Reception::give_up(Nanos patience) {
@@ -174,10 +180,10 @@ class Receiver : public Handler {
   explicit Receiver(Reception& reception) : reception_(reception) {}
 
   void on_message(Session& session, const Message& message) override {
+    if (turned_away_) return;
     if (!mine_) {
       mine_ = reception_.hello(session, message);
-      // Somebody else's session, or a second sender: that one ends, nothing else is touched.
-      if (!mine_) session.abandon();
+      if (!mine_) turn_away(session, message);
       return;
     }
     if (!reception_.failure().empty()) return;
@@ -201,8 +207,18 @@ class Receiver : public Handler {
   }
 
  private:
+  // Somebody else's session, or a second sender: that one ends, nothing else is touched.
+  void turn_away(Session& session, const Message& message) {
+    turned_away_ = true;
+    if (kind_of(message.bytes) != TransferKind::hello) return session.abandon();
+    (void)session.send(Reception::refusal("it is receiving from another sender; try another port"));
+    session.flush();
+    session.close();
+  }
+
   Reception& reception_;
   bool mine_ = false;
+  bool turned_away_ = false;
 };
 
 // How long a sender may take to end what it was told has failed.
@@ -211,18 +227,18 @@ constexpr Nanos kPatienceInterrupted = 500 * kMillisecond;
 
 int run_recv(const RecvOptions& options, const Knobs& knobs) {
   const auto settings = transfer_settings("auto", false, knobs);
-  if (!settings) return complain(kUsage, settings.error().message);
+  if (!settings) return complain(kUsage, settings.error().message, options.json);
   auto context = Context::create(settings->context);
-  if (!context) return complain(kFailure, context.error().message);
+  if (!context) return complain(kFailure, context.error().message, options.json);
   auto engine = Engine::create(*context, settings->engine);
-  if (!engine) return complain(kFailure, engine.error().message);
+  if (!engine) return complain(kFailure, engine.error().message, options.json);
   auto output = Output::open(options.output);
-  if (!output) return complain(kUsage, output.error().message);
+  if (!output) return complain(kUsage, output.error().message, options.json);
   Reception reception(*engine, **output);
   watch_for_interrupts();
   const auto bound = engine->listen(options.listen, {settings->connect.session},
                                     [&](Session&) { return std::make_shared<Receiver>(reception); });
-  if (!bound) return complain(kUsage, bound.error().message);
+  if (!bound) return complain(kUsage, bound.error().message, options.json);
   note("twinrail: listening on {}\n", *bound);
 
   Progress progress;
@@ -238,8 +254,7 @@ int run_recv(const RecvOptions& options, const Knobs& knobs) {
   part_from_peers(*engine);
   int status = kSuccess;
   if (!reception.done()) {
-    status = complain(interrupted() != 0 ? 128 + interrupted() : kFailure, reception.failure());
-    if (options.json) say_failure_json(reception.failure());
+    status = complain(interrupted() != 0 ? 128 + interrupted() : kFailure, reception.failure(), options.json);
     std::fflush(stdout);
     // The writer may wait for a reader that never comes back: nobody waits for it.
     (*output)->discard();
@@ -266,7 +281,8 @@ void add_recv(Cli& cli) {
       sub->add_option("--output", options->output,
                       "the file, which appears when it is whole; standard output when left out, or -")
           ->type_name("FILE");
-  sub->add_flag("--json", options->json, "print one JSON object at the end; needs --output")->needs(output);
+  sub->add_flag("--json", options->json, "print one JSON object at the end, also on failure; needs --output")
+      ->needs(output);
 }
 
 }  // namespace twinrail::tools

@@ -91,6 +91,10 @@ class FileSender : public Handler {
     if (failure_.empty()) failure_ = std::move(reason);
     session.abandon();
   }
+  void interrupt(Session& session) {
+    fail(session, ended_ ? "interrupted before the receiver said that it has all"
+                         : "interrupted, the receiver drops what it has");
+  }
   /// Gives up waiting for the rail that was asked for by name.
   void check_rail(Session& session);
 
@@ -236,27 +240,28 @@ nlohmann::ordered_json FileSender::result() const {
 
 int run_send(const SendOptions& options, const Knobs& knobs) {
   const auto settings = transfer_settings(options.rail, options.cut_every.count() > 0, knobs);
-  if (!settings) return complain(kUsage, settings.error().message);
+  if (!settings) return complain(kUsage, settings.error().message, options.json);
   if (options.cut_every.count() > 0 && options.rail == "tcp")
-    return complain(kUsage, "--cut-every cuts the fast rail, and --rail tcp has none; leave one of them out");
+    return complain(kUsage, "--cut-every cuts the fast rail, and --rail tcp has none; leave one of them out",
+                    options.json);
 
   auto context = Context::create(settings->context);
-  if (!context) return complain(kFailure, context.error().message);
+  if (!context) return complain(kFailure, context.error().message, options.json);
   Cutter cutter(*context);
   auto engine = Engine::create(*context, settings->engine);
-  if (!engine) return complain(kFailure, engine.error().message);
+  if (!engine) return complain(kFailure, engine.error().message, options.json);
 
   std::shared_ptr<FileSender> sender;
   Session session;
   auto input = Input::open(options.file, [&] { engine->post([&] { sender->pump(session); }); });
-  if (!input) return complain(kUsage, input.error().message);
+  if (!input) return complain(kUsage, input.error().message, options.json);
   sender = std::make_shared<FileSender>(**input, options);
   if (options.cut_every.count() > 0)
     note("twinrail: cutting the fast rail every {}, every other time silently; {}\n",
          format_duration(options.cut_every.count()), breaker_line(settings->connect.session.breaker));
   watch_for_interrupts();
   auto connected = engine->connect(options.address, settings->connect, sender);
-  if (!connected) return complain(status_of(connected.error()), connected.error().message);
+  if (!connected) return complain(status_of(connected.error()), connected.error().message, options.json);
   session = *connected;
 
   Progress progress;
@@ -267,16 +272,14 @@ int run_send(const SendOptions& options, const Knobs& knobs) {
           return sender->closed() || interrupted() != 0;
         },
         std::chrono::milliseconds(50));
-    if (interrupted() != 0 && !sender->closed())
-      sender->fail(session, "interrupted, the receiver drops what it has");
+    if (interrupted() != 0 && !sender->closed()) sender->interrupt(session);
     sender->check_rail(session);
     progress.show([&] { return sender->progress(); });
   }
   progress.clear();
   part_from_peers(*engine);
   if (!sender->done()) {
-    if (options.json) say_failure_json(sender->failure());
-    return complain(interrupted() != 0 ? 128 + interrupted() : kFailure, sender->failure());
+    return complain(interrupted() != 0 ? 128 + interrupted() : kFailure, sender->failure(), options.json);
   }
   if (options.json) {
     say_json(sender->result());
@@ -302,7 +305,7 @@ void add_send(Cli& cli) {
       "cut the fast rail when it has been in use for so long, or has carried an eighth of the file (64MiB of "
       "a "
       "stream) before that; give it back when TCP has carried about as much; every other cut is silent");
-  sub->add_flag("--json", options->json, "print one JSON object at the end");
+  sub->add_flag("--json", options->json, "print one JSON object at the end, also on failure");
 }
 
 }  // namespace twinrail::tools

@@ -97,7 +97,8 @@ int simulate(const SimulateOptions& options) {
     print_counts(campaign.stats, seconds);
   }
   if (options.trace && options.schedules == 1) say("\n{}", sim::run_schedule(options.seed, true).report);
-  if (campaign.failures.empty()) return interrupted() != 0 ? kFailure : kSuccess;
+  if (campaign.failures.empty())
+    return interrupted() != 0 ? complain(128 + interrupted(), "interrupted") : kSuccess;
   const sim::Outcome& failure = campaign.failures.front();
   note("\n{}\nAgain: twinrail simulate --schedules 1 --seed {}\n", failure.report, failure.seed);
   return complain(kFailure, fmt::format("seed {}: {}", failure.seed, failure.failure));
@@ -110,7 +111,7 @@ void add_simulate(Cli& cli) {
   CLI::App* sub =
       cli.add("simulate", "Drive two session cores through seeded schedules of faults and check them",
               [options] { return simulate(*options); });
-  add_count(sub, "--schedules", options->schedules, "How many", 1);
+  add_count(sub, "--schedules", options->schedules, "How many", {1});
   add_count(sub, "--seed", options->seed, "Seed of the first; each next one is one more");
   sub->add_flag("--json", options->json, "One JSON object");
   sub->add_flag("--trace", options->trace, "With --schedules 1: the plan and the last steps");

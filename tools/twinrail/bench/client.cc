@@ -45,6 +45,7 @@ class Stream : public Handler {
   BenchClient& run_;
   SwitchWatch watch_;
   std::vector<std::byte> payload_;
+  bool open_ = false;
   bool ready_ = false;
   bool counted_ = false;
   bool finish_said_ = false;
@@ -104,12 +105,14 @@ class BenchClient {
 
 void Stream::on_open(Session& session) {
   (void)session;
+  open_ = true;
   ++run_.open_;
 }
 
 void Stream::on_closed(Session& session, Reason reason, const std::string& text) {
   (void)session;
-  if (!run_.ending_) run_.fail("the session ended: " + why(reason, text));
+  const char* what = open_ ? "the session ended: " : "no connection: ";
+  if (!run_.ending_) run_.fail(what + why(reason, text));
 }
 
 void Stream::on_switch(Session& session, const SwitchEvent& event) {

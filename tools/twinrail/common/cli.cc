@@ -1,13 +1,16 @@
 #include "common/cli.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "common/say.h"
 
 namespace twinrail::tools {
 
@@ -18,6 +21,11 @@ int complain(int status, std::string_view message) {
   line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
   return status;
+}
+
+int complain(int status, std::string_view message, bool json) {
+  if (json) say_failure_json(message);
+  return complain(status, message);
 }
 
 int status_of(const Error& error) { return error.code == Code::invalid_argument ? kUsage : kFailure; }
@@ -58,18 +66,20 @@ CLI::Option* add_bytes(CLI::App* app, const std::string& name, std::uint64_t& to
 }
 
 CLI::Option* add_count(CLI::App* app, const std::string& name, std::uint64_t& to, const std::string& help,
-                       std::uint64_t at_least) {
+                       CountRange range) {
   return app
       ->add_option_function<std::string>(
           name,
-          [name, &to, at_least](const std::string& text) {
+          [name, &to, range](const std::string& text) {
             std::uint64_t value = 0;
             const char* end = text.data() + text.size();
             const auto [stop, status] = std::from_chars(text.data(), end, value);
-            if (status != std::errc{} || stop != end || value < at_least) {
-              throw refused(name,
-                            Error{Code::invalid_argument,
-                                  fmt::format("expected a number from {} on, got \"{}\"", at_least, text)});
+            if (status != std::errc{} || stop != end || value < range.least || value > range.most) {
+              const std::string top =
+                  range.most == CountRange{}.most ? "on" : fmt::format("to {}", range.most);
+              throw refused(
+                  name, Error{Code::invalid_argument, fmt::format("expected a number from {} {}, got \"{}\"",
+                                                                  range.least, top, text)});
             }
             to = value;
           },
@@ -77,7 +87,54 @@ CLI::Option* add_count(CLI::App* app, const std::string& name, std::uint64_t& to
       ->type_name("N");
 }
 
+namespace {
+
+constexpr std::size_t kColumns = 80;
+
+// At blanks; a word that is longer than a line stands alone.
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string out;
+  std::size_t at = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (at != 0) {
+      const bool fits = at + 1 + end <= columns;
+      out += fits ? ' ' : '\n';
+      at = fits ? at + 1 : 0;
+    }
+    out += text.substr(0, end);
+    at += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+/// The parser's help, which does not look at how long its lines get.
+class NarrowHelp : public CLI::Formatter {
+ public:
+  NarrowHelp() { column_width(26); }
+  [[nodiscard]] std::string make_option_desc(const CLI::Option* option) const override {
+    return wrapped(CLI::Formatter::make_option_desc(option), kColumns - get_column_width());
+  }
+  [[nodiscard]] std::string make_subcommand(const CLI::App* sub) const override {
+    std::stringstream out;
+    CLI::detail::format_help(out, sub->get_display_name(),
+                             wrapped(sub->get_description(), kColumns - get_column_width()),
+                             get_column_width());
+    return out.str();
+  }
+  [[nodiscard]] std::string make_description(const CLI::App* app) const override {
+    return wrapped(app->get_description(), kColumns) + "\n";
+  }
+  [[nodiscard]] std::string make_footer(const CLI::App* app) const override {
+    return wrapped(app->get_footer(), kColumns) + "\n";
+  }
+};
+
+}  // namespace
+
 Cli::Cli() : app_("Node-to-node traffic over a fast rail, with TCP as a hot second rail.", "twinrail") {
+  app_.formatter(std::make_shared<NarrowHelp>());
   app_.set_version_flag("--version", "twinrail " TWINRAIL_VERSION);
   app_.set_help_flag("-h,--help", "This text");
   app_.add_option("--config", config_, "TOML file with knobs: [session] suspicion = \"5ms\"")
@@ -89,6 +146,7 @@ Cli::Cli() : app_("Node-to-node traffic over a fast rail, with TCP as a hot seco
   for (std::size_t i = 0; i < knobs.size(); ++i) {
     app_.add_option_function<std::string>(
             knobs[i].flag(), [this, i](const std::string& text) { knobs_.command_line(i, text); }, "")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->group("");
   }
 }
@@ -113,7 +171,8 @@ int Cli::explain(const CLI::ParseError& error) const {
   if (!extras.empty() && (unknown || no_command)) {
     const std::string& what = extras.front();
     const char* kind = what.rfind('-', 0) == 0 ? "option" : no_command ? "command" : "argument";
-    return complain(kUsage, fmt::format("unknown {} {}; `{} --help` lists what there is", kind, what, help));
+    return complain(kUsage,
+                    fmt::format("unknown {} \"{}\"; `{} --help` lists what there is", kind, what, help));
   }
   if (no_command && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
     return complain(kUsage,
@@ -134,13 +193,11 @@ int Cli::run(int argc, const char* const* argv) {
 
 // A result that nobody got is none. A reader that has seen enough (`| head`) needs no word about it.
 int Cli::told(int status) {
-  errno = 0;
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  const int why = errno;
+  if (std::fflush(stdout) != 0 && stdout_error == 0) stdout_error = errno;
+  if (stdout_error == 0) return status;
   const int failed = status == kSuccess ? kFailure : status;
-  return why == EPIPE ? failed
-                      : complain(failed, fmt::format("writing standard output: {}",
-                                                     std::strerror(why == 0 ? EIO : why)));
+  if (stdout_error == EPIPE) return failed;
+  return complain(failed, fmt::format("writing standard output: {}", std::strerror(stdout_error)));
 }
 
 }  // namespace twinrail::tools

@@ -24,6 +24,9 @@ inline constexpr int kUsage = 2;
 /// Prints "twinrail: MESSAGE" on stderr, line ends turned to blanks. Returns `status`.
 int complain(int status, std::string_view message);
 
+/// The same, and what --json has to say of it on standard output.
+int complain(int status, std::string_view message, bool json);
+
 /// 2 for what the user can put right on the command line, 1 for the rest.
 int status_of(const Error& error);
 
@@ -53,8 +56,12 @@ class Cli {
 CLI::Option* add_duration(CLI::App* app, const std::string& name, std::chrono::nanoseconds& to,
                           const std::string& help);
 CLI::Option* add_bytes(CLI::App* app, const std::string& name, std::uint64_t& to, const std::string& help);
+struct CountRange {
+  std::uint64_t least = 0;
+  std::uint64_t most = ~std::uint64_t{0};
+};
 /// A count: "1000000", "1M" is not one.
 CLI::Option* add_count(CLI::App* app, const std::string& name, std::uint64_t& to, const std::string& help,
-                       std::uint64_t at_least = 0);
+                       CountRange range = {});
 
 }  // namespace twinrail::tools

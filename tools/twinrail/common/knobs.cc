@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <unistd.h>
 
 #define TOML_EXCEPTIONS 0
@@ -241,6 +242,11 @@ Status Knobs::load_environment() {
 }
 
 Status Knobs::load_file(const std::string& path) {
+  // The parser takes what cannot be read, a folder say, for an empty file.
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored) &&
+      path != "/dev/null")
+    return invalid(fmt::format("{}: is no file", path));
   const toml::parse_result parsed = toml::parse_file(path);
   if (!parsed) {
     const auto& error = parsed.error();

@@ -5,6 +5,7 @@
 //           the process ends with it (Cli::run).
 #pragma once
 
+#include <cerrno>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -14,8 +15,13 @@
 
 namespace twinrail::tools {
 
+/// errno of the first write to standard output that failed, or 0.
+inline int stdout_error = 0;
+
 inline void write_text(std::FILE* to, std::string_view text) {
-  (void)!std::fwrite(text.data(), 1, text.size(), to);
+  errno = 0;
+  const bool written = std::fwrite(text.data(), 1, text.size(), to) == text.size();
+  if (!written && to == stdout && stdout_error == 0) stdout_error = errno == 0 ? EIO : errno;
 }
 
 /// On standard output.

@@ -47,7 +47,7 @@ std::string rails_line(const SessionInfo& info, Direction direction) {
 
 std::string why(Reason reason, std::string_view text) {
   std::string out(sentence(reason));
-  if (!text.empty()) out += fmt::format(" ({})", text);
+  if (!text.empty() && text != out) out += fmt::format(" ({})", text);
   if (!advice(reason).empty()) out += fmt::format("; {}", advice(reason));
   return out;
 }

@@ -76,13 +76,17 @@ class OrderClient : public Handler {
   void on_closed(Session& session, Reason reason, const std::string& text) override {
     closed_ = true;
     info_ = session.info();
-    if (!closing_ && failure_.empty()) failure_ = "the session ended: " + why(reason, text);
+    if (closing_ || !failure_.empty()) return;
+    failure_ = "the session ended: " + why(reason, text);
+    second_hand_ = reason == Reason::abandoned;
   }
 
   /// Called by the loop every turn. True: over.
   bool turn(Session& session, Cutter& cutter);
 
   [[nodiscard]] const std::string& failure() const { return failure_; }
+  /// The server ended it, and knows why.
+  [[nodiscard]] bool second_hand() const { return second_hand_; }
   [[nodiscard]] nlohmann::ordered_json result(const Cutter& cutter) const;
 
  private:
@@ -124,6 +128,7 @@ class OrderClient : public Handler {
   bool open_ = false;
   bool closing_ = false;
   bool closed_ = false;
+  bool second_hand_ = false;
   std::string failure_;
   SessionInfo info_;
 };
@@ -246,7 +251,7 @@ int run_demo_client(const DemoOptions& options, const Settings& settings) {
   if (!session) return report_failure(kFailure, session.error().message);
 
   engine->run_until([&] { return client->turn(*session, cutter); }, std::chrono::hours(24));
-  if (!client->failure().empty()) return report_failure(kFailure, client->failure());
+  if (!client->failure().empty()) return report_failure(kFailure, client->failure(), client->second_hand());
   if (const Status closed = log.close(); !closed) return report_failure(kFailure, closed.error().message);
   return report_to_parent(client->result(cutter)) ? kSuccess : kFailure;
 }

@@ -41,7 +41,7 @@ int run_demo_server(const DemoOptions& options, const Settings& settings);
 int run_demo_client(const DemoOptions& options, const Settings& settings);
 
 /// Child side: tells the parent what went wrong. Returns the status.
-int report_failure(int status, const std::string& message);
+int report_failure(int status, const std::string& message, bool second_hand = false);
 
 /// The one object of --json, made of what the children and the checker said.
 nlohmann::ordered_json demo_report(const DemoOptions& options, const nlohmann::ordered_json& client,

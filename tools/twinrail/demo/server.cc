@@ -46,12 +46,15 @@ class BookServer : public Handler {
   void on_closed(Session& session, Reason reason, const std::string& text) override {
     closed_ = true;
     info_ = session.info();
-    if (reason != Reason::peer_closed && failure_.empty())
-      failure_ = "the session ended: " + why(reason, text);
+    if (reason == Reason::peer_closed || !failure_.empty()) return;
+    failure_ = "the session ended: " + why(reason, text);
+    second_hand_ = reason == Reason::abandoned;
   }
 
   [[nodiscard]] bool closed() const { return closed_; }
   [[nodiscard]] const std::string& failure() const { return failure_; }
+  /// The client ended it, and knows why.
+  [[nodiscard]] bool second_hand() const { return second_hand_; }
 
   [[nodiscard]] nlohmann::ordered_json result() const {
     return {{"type", "result"},
@@ -79,6 +82,7 @@ class BookServer : public Handler {
   std::uint64_t orders_ = 0;
   std::deque<std::pair<std::uint64_t, Encoded>> waiting_;
   bool closed_ = false;
+  bool second_hand_ = false;
   std::string failure_;
   SessionInfo info_;
 };
@@ -101,7 +105,7 @@ int run_demo_server(const DemoOptions& options, const Settings& settings) {
   if (!report_to_parent({{"type", "listening"}, {"address", *bound}})) return kFailure;
 
   engine->run_until([&] { return server->closed(); }, std::chrono::hours(24));
-  if (!server->failure().empty()) return report_failure(kFailure, server->failure());
+  if (!server->failure().empty()) return report_failure(kFailure, server->failure(), server->second_hand());
   if (const Status closed = log.close(); !closed) return report_failure(kFailure, closed.error().message);
   return report_to_parent(server->result()) ? kSuccess : kFailure;
 }

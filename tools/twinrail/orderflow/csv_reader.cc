@@ -122,6 +122,7 @@ bool Reader::read_header() {
   const auto differ = std::mismatch(line.begin(), line.end(), kCsvHeader.begin(), kCsvHeader.end());
   const auto column = static_cast<std::uint32_t>(differ.first - line.begin()) + 1;
   std::string found = "something else from this column on";
+  if (line.substr(0, 3) == "\xef\xbb\xbf") found = "a byte order mark: save the file without it";
   if (differ.first == line.end()) found = "the end of the line";
   if (line.empty()) found = "an empty line";
   (void)fail(column, expected, found);

@@ -105,7 +105,7 @@ TEST(CsvReader, ABadHeaderIsNamed) {
   EXPECT_EQ(read_all(std::string(kCsvHeader) + ",x\n").error,
             "1:51: " + expected + "something else from this column on");
   EXPECT_EQ(read_all("\xef\xbb\xbf" + kHeader).error,
-            "1:1: " + expected + "something else from this column on");
+            "1:1: " + expected + "a byte order mark: save the file without it");
 }
 
 TEST(CsvReader, AWrongFieldIsNamedWithItsColumn) {
