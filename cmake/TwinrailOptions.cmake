@@ -57,6 +57,8 @@ if(warnings_are_errors)
   target_compile_options(twinrail_flags INTERFACE -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Nobody replaces our functions at run time; without this, position independent code inlines none of them.
+  target_compile_options(twinrail_flags INTERFACE -fno-semantic-interposition)
   # GCC 12 warns about overlapping copies inside std::string's own operator+ (GCC bug 105651).
   target_compile_options(twinrail_flags INTERFACE -Wno-restrict)
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)

@@ -43,6 +43,7 @@ SendResult SessionState::refused(std::uint64_t bytes) {
   if (bytes > largest_) return SendResult(SendResult::kTooLarge);
   blocked_ = true;
   blocked_bytes_ = bytes;
+  if (session_) session_->touch();
   return SendResult(SendResult::kWouldBlock);
 }
 
@@ -71,6 +72,7 @@ void SessionState::flush() {
   if (sending_ == nullptr) return;
   sending_->flush(session_->loop().now());
   flushed_ = sending_->send_ring().tail();
+  session_->touch();
 }
 
 // ---------------------------------------------------------------- a turn

@@ -58,6 +58,9 @@ class SessionState final : public engine::Client,
   void switched(const session::Event& event) override;
   void closed(Reason reason, const std::string& text) override;
   [[nodiscard]] Nanos next_deadline() const override { return calls_.next_deadline(); }
+  [[nodiscard]] bool wants_turns() const override {
+    return outbox_waits_ || blocked_ || core_->send_ring().tail() != flushed_;
+  }
 
   // engine::Nudgeable
   void nudged() override;

@@ -57,12 +57,17 @@ bool Loop::run_timers() {
 
 bool Loop::run_sessions() {
   bool moved = false;
+  const bool may_rest = this->may_rest();
   for (std::size_t i = 0; i < active_.size();) {
     Session& session = *active_[i];
+    if (!may_rest && session.quiet(now_)) {
+      ++i;
+      continue;
+    }
     const bool progress = session.turn(now_);
     moved |= progress;
     const bool over = session.over();
-    if (!over && (!may_rest() || !session.may_rest(progress))) {
+    if (!over && (!may_rest || !session.may_rest(progress))) {
       ++i;
       continue;
     }
@@ -116,7 +121,8 @@ void Loop::idle(bool moved, Nanos until) {
     idle_since_ = 0;
     return;
   }
-  // No PAUSE: the rail's own prefetch hides a miss only when polls come close together (docs/adr/0002).
+  // No PAUSE, and no tighter loop either: the prefetch hides a miss when glances come close together, but glances every few
+  // nanoseconds take the lines from the writer (docs/adr/0002).
   if (settings_.idle == Idle::busy_spin) return;
   if (settings_.idle == Idle::back_off) {
     if (idle_since_ == 0) idle_since_ = now_;

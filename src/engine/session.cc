@@ -96,8 +96,12 @@ bool Session::turn(Nanos now) {
     tell_events();
   if (core_->tcp() != watched_tcp_ || core_->fast() != watched_fast_) [[unlikely]]
     watch();
-  if (core_->ended()) [[unlikely]]
+  if (core_->ended()) [[unlikely]] {
     end();
+    return moved;
+  }
+  if (glance_ != nullptr)
+    quiet_until_ = client_->wants_turns() ? 0 : std::min(core_->quiet_until(), client_->next_deadline());
   return moved;
 }
 
@@ -133,6 +137,16 @@ void Session::watch() {
     doorbell_entry_ = loop_.poller().add(fast->descriptor(), {}, *this, kDoorbell);
   watched_tcp_ = tcp;
   watched_fast_ = fast;
+  glance_ = fast != nullptr ? fast->glance() : nullptr;
+  quiet_until_ = 0;
+}
+
+void Session::unwatch_fast() {
+  loop_.poller().remove(doorbell_entry_);
+  watched_fast_ = nullptr;
+  glance_ = nullptr;
+  quiet_until_ = 0;
+  armed_ = false;
 }
 
 void Session::ready(unsigned tag, Nanos /*now*/) {
@@ -154,6 +168,7 @@ void Session::due(Nanos now) {
 void Session::release_tcp(std::unique_ptr<rail::Rail> tcp, bool graceful) {
   loop_.poller().remove(tcp_entry_);
   watched_tcp_ = nullptr;
+  quiet_until_ = 0;
   tcp->stop();
   if (graceful) loop_.linger(std::move(tcp));
 }
@@ -217,9 +232,7 @@ void Session::rail_ready(std::uint64_t epoch, const RailMade& made, Nanos now) {
 }
 
 void Session::fence_rail(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast) {
-  loop_.poller().remove(doorbell_entry_);
-  watched_fast_ = nullptr;
-  armed_ = false;
+  unwatch_fast();
   job_started();
   // std::function wants copies; the rail has one owner at a time all the same.
   auto rail = std::make_shared<std::unique_ptr<rail::Rail>>(std::move(fast));
@@ -235,6 +248,7 @@ void Session::fence_rail(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast) 
 }
 
 void Session::on_event(const session::Event& event) {
+  quiet_until_ = 0;
   events_.push_back(event);
   if (event.to == session::State::closed) end_text_ = event.text;
 }
@@ -296,7 +310,7 @@ void Session::leave_loop() {
   setup_.reset();
   loop_.timers().remove(*this);
   loop_.poller().remove(tcp_entry_);
-  loop_.poller().remove(doorbell_entry_);
+  unwatch_fast();
   loop_.sweep_later();
 }
 

@@ -3,7 +3,8 @@
 // Thread: the engine's.
 // Ownership: the loop and the application's handle share it; owns the core. Jobs of the worker hold it, so the
 //            core outlives what is fenced.
-// Cost: turn() is the hot path: two virtual calls and what the rails cost.
+// Cost: turn() is the hot path: two virtual calls and what the rails cost; quiet() is what a spinning loop pays while
+//       nothing comes.
 // Failures: the session ends with a reason, told once to its client.
 #pragma once
 
@@ -32,6 +33,8 @@ class Client {
   virtual void closed(Reason reason, const std::string& text) = 0;
   /// A time at which serve() has to be called although nothing came.
   [[nodiscard]] virtual Nanos next_deadline() const { return kNever; }
+  /// serve() has something to try on every turn.
+  [[nodiscard]] virtual bool wants_turns() const { return false; }
 };
 
 struct DialTarget {
@@ -75,6 +78,8 @@ class Session final : public session::Host,
 
   /// One turn. True when anything moved.
   bool turn(Nanos now);
+  /// For a loop that spins: a turn would find nothing.
+  [[nodiscard]] bool quiet(Nanos now) const { return now < quiet_until_ && glance_->quiet(); }
   /// Whether the loop may forget it until a descriptor or its next deadline; arms what wakes it.
   [[nodiscard]] bool may_rest(bool moved);
   [[nodiscard]] Nanos next_deadline() const {
@@ -84,7 +89,9 @@ class Session final : public session::Host,
   /// From the application.
   void close(Nanos now);
   void abandon(Reason reason, std::string_view text, Nanos now);
+  /// Whoever changes anything between turns says so.
   void touch() {
+    quiet_until_ = 0;
     if (!active_ && phase_ == Phase::open) activate();
   }
   /// The engine ends: what has to be told is told now.
@@ -139,11 +146,14 @@ class Session final : public session::Host,
   void fail(Reason reason, const std::string& text);
   std::unique_ptr<rail::Rail> tcp_rail(rail::Descriptor socket, std::span<const std::byte> rest);
   void watch();
+  void unwatch_fast();
   void tell_events();
   void end();
   void leave_loop();
 
   // Hot.
+  Nanos quiet_until_ = 0;
+  const rail::Glance* glance_ = nullptr;  // the fast rail's
   std::unique_ptr<session::Core> core_;
   std::shared_ptr<Client> client_;
   rail::Rail* watched_tcp_ = nullptr;

@@ -72,7 +72,9 @@ bool End::flush() {
 }
 
 Poll End::poll(Nanos now) {
+  const bool quiet = rail->glance() != nullptr && rail->glance()->quiet();
   const Poll result = rail->poll(now);
+  EXPECT_FALSE(quiet && (result.progress || result.control)) << "a quiet glance, and yet something came";
   wire::ControlBuffer message;
   while (rail->receive_control(message)) control.emplace_back(message.view().begin(), message.view().end());
   const wire::Report said = rail->peer_report();

@@ -241,6 +241,21 @@ TEST_P(RailContract, TheLatestReportCounts) {
 
 // ---- waiting
 
+TEST_P(RailContract, AGlanceSeesWhatPollWillFind) {
+  connect();
+  if (b->rail->glance() == nullptr) GTEST_SKIP() << "has to be polled";
+  turn_until([&] { return b->rail->glance()->quiet(); });
+  ASSERT_TRUE(a->frame(64));
+  (void)a->flush();
+  EXPECT_FALSE(b->rail->glance()->quiet());
+  EXPECT_TRUE(b->poll(now).progress);
+  EXPECT_TRUE(b->rail->glance()->quiet());
+  ASSERT_TRUE(a->rail->send_control(std::vector<std::byte>(10, std::byte{2})));
+  EXPECT_FALSE(b->rail->glance()->quiet());
+  EXPECT_TRUE(b->poll(now).control);
+  EXPECT_TRUE(b->rail->glance()->quiet());
+}
+
 TEST_P(RailContract, WakesASleeperOnce) {
   connect();
   if (b->rail->descriptor() < 0) GTEST_SKIP() << "has to be polled";

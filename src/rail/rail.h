@@ -14,6 +14,7 @@
 // Source: design sections 2 and 3. The contract test (rail/contract_test.h) runs unchanged against every rail.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "base/clock.h"
@@ -64,6 +65,24 @@ struct Failure {
   std::string text;
 };
 
+/// What a spinning owner may look at instead of calling poll(): while it is quiet, poll() would find nothing. Kept up to
+/// date by the rail; a turn that finds nothing then costs a load of one line.
+struct Glance {
+  const std::atomic<std::uint64_t>* publication = nullptr;
+  const std::atomic<std::uint64_t>* mail = nullptr;
+  std::uint64_t publication_seen = 0;
+  std::uint64_t mail_seen = 0;
+  const std::byte* next = nullptr;  ///< where the next frame will begin: fetched meanwhile (docs/adr/0002)
+
+  [[nodiscard]] bool quiet() const {
+    const bool nothing = publication->load(std::memory_order_relaxed) == publication_seen &&
+                         mail->load(std::memory_order_relaxed) == mail_seen;
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + kCacheLine);
+    return nothing;
+  }
+};
+
 class Rail {
  public:
   virtual ~Rail() = default;
@@ -104,6 +123,8 @@ class Rail {
 
   // ---- waiting
 
+  /// Null on rails that have to be polled. Valid while the rail lives.
+  [[nodiscard]] virtual const Glance* glance() const { return nullptr; }
   /// Becomes readable (and, while want_write(), writable) when poll() has something to do. -1: the rail has
   /// none and has to be polled.
   [[nodiscard]] virtual int descriptor() const = 0;

@@ -110,6 +110,15 @@ bool Core::poll(Nanos now, bool tcp_ready) {
   return moved;
 }
 
+// What poll() and receive() look at, one by one.
+Nanos Core::quiet_until() const {
+  const bool waits = (fast_carries_ && fast_taken_ < flushed_) || tcp_carries_ || receive_.readable() ||
+                     receive_.delivered() - reported_ >= report_step_ ||
+                     send_.free_bytes() < send_.size() / 2;
+  if (ended_ || waits) return 0;
+  return tcp_ ? std::min(next_timer_, next_tcp_poll_) : next_timer_;
+}
+
 bool Core::poll_fast(Nanos now) {
   const Position before = receive_.published();
   const rail::Poll met = fast_->poll(now);

@@ -66,6 +66,8 @@ class Core {
   bool poll(Nanos now, bool tcp_ready = false);
   /// When poll() has to be called at the latest although no descriptor became ready.
   [[nodiscard]] Nanos next_deadline() const { return next_timer_; }
+  /// Until when poll() does nothing, given that the fast rail's glance stays quiet and nobody calls anything else.
+  [[nodiscard]] Nanos quiet_until() const;
 
   // ---- driver side: events. `tcp` is a connected, handshaken, not yet started rail.
 

@@ -25,6 +25,7 @@ ShmRail::ShmRail(std::unique_ptr<ShmLink> link, ring::ReceiveRing& receive)
       receive_(receive),
       peer_ring_(link->peer_ring->data()),
       ring_mask_(receive.size() - 1),
+      glance_{&peer_->publication, &peer_->mail_posted, 0, 0, peer_ring_},
       peer_may_sleep_(link->peer_may_sleep),
       link_(std::move(link)) {}
 
@@ -77,14 +78,14 @@ Poll ShmRail::poll(Nanos /*now*/) {
     return poll;
   }
   const Position to = peer_->publication.load(std::memory_order_acquire);
-  if (to != seen_) {
+  if (to != glance_.publication_seen) {
     poll.progress = take_publication(to);
     poll.failed = !poll.progress;
   } else {
     // The miss on the next frame then overlaps the one on the word (docs/adr/0002-shm-publication.md).
-    const std::byte* next = peer_ring_ + (receive_.published() & ring_mask_);
-    __builtin_prefetch(next);
-    __builtin_prefetch(next + kCacheLine);
+    glance_.next = peer_ring_ + (receive_.published() & ring_mask_);
+    __builtin_prefetch(glance_.next);
+    __builtin_prefetch(glance_.next + kCacheLine);
   }
   if (mail_broken_ || doorbell_shut_) [[unlikely]] {
     fail(mail_broken_ ? "the peer's mailbox holds what no sender puts there" : "the peer shut our doorbell");
@@ -97,33 +98,36 @@ Poll ShmRail::poll(Nanos /*now*/) {
 
 bool ShmRail::take_publication(Position to) {
   const Position before = receive_.published();
-  if (to < seen_ || to % 8 != 0 || !receive_.publish(to)) {
-    fail("the peer published " + std::to_string(to) + " after " + std::to_string(seen_) + ", window " +
-         std::to_string(before) + " to " + std::to_string(receive_.window_end()));
+  if (to < glance_.publication_seen || to % 8 != 0 || !receive_.publish(to)) {
+    fail("the peer published " + std::to_string(to) + " after " + std::to_string(glance_.publication_seen) +
+         ", window " + std::to_string(before) + " to " + std::to_string(receive_.window_end()));
     return false;
   }
-  seen_ = to;
+  glance_.publication_seen = to;
+  glance_.next = peer_ring_ + (receive_.published() & ring_mask_);
   ++traffic_.publications_polled;
   traffic_.bytes_received += receive_.published() - before;
   return true;
 }
 
-bool ShmRail::mail_waits() const { return peer_->mail_posted.load(std::memory_order_acquire) != mail_seen_; }
+bool ShmRail::mail_waits() const {
+  return peer_->mail_posted.load(std::memory_order_acquire) != glance_.mail_seen;
+}
 
 bool ShmRail::receive_control(wire::ControlBuffer& to) {
   if (state_ == State::made || state_ == State::stopped) return false;
   const std::uint64_t posted = peer_->mail_posted.load(std::memory_order_acquire);
-  if (posted == mail_seen_ || mail_broken_) return false;
-  const MailSlot& slot = peer_->mail[(mail_seen_ + 1) % ControlBlock::kMailSlots];
+  if (posted == glance_.mail_seen || mail_broken_) return false;
+  const MailSlot& slot = peer_->mail[(glance_.mail_seen + 1) % ControlBlock::kMailSlots];
   // Read once: the peer can change it.
   const std::size_t size = slot.size.load(kRelaxed);
-  if (posted - mail_seen_ > ControlBlock::kMailSlots || size == 0 || size > to.bytes.size()) {
+  if (posted - glance_.mail_seen > ControlBlock::kMailSlots || size == 0 || size > to.bytes.size()) {
     mail_broken_ = true;
     return false;
   }
   to.size = size;
   std::memcpy(to.bytes.data(), slot.bytes.data(), size);
-  own_->mail_taken.store(++mail_seen_, std::memory_order_release);
+  own_->mail_taken.store(++glance_.mail_seen, std::memory_order_release);
   return true;
 }
 
@@ -148,7 +152,8 @@ bool ShmRail::arm() {
   own_->sleeping.store(++sleeps_, kRelaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   look_at_report();
-  if (!report_changed_ && peer_->publication.load(std::memory_order_acquire) == seen_ && !mail_waits())
+  if (!report_changed_ && peer_->publication.load(std::memory_order_acquire) == glance_.publication_seen &&
+      !mail_waits())
     return true;
   own_->sleeping.store(0, kRelaxed);
   return false;
@@ -183,7 +188,7 @@ void ShmRail::fence() { fenced_at_ = peer_->publication.load(std::memory_order_a
 
 bool ShmRail::finish() {
   if (!attached_) return true;
-  const bool valid = fenced_at_ <= seen_ || take_publication(fenced_at_);
+  const bool valid = fenced_at_ <= glance_.publication_seen || take_publication(fenced_at_);
   receive_.detach();
   attached_ = false;
   return valid;

@@ -31,7 +31,8 @@ class ShmRail final : public Rail {
   void report(const wire::Report& report) override;
 
   Poll poll(Nanos now) override;
-  [[nodiscard]] Position polled() const override { return seen_; }
+  [[nodiscard]] const Glance* glance() const override { return &glance_; }
+  [[nodiscard]] Position polled() const override { return glance_.publication_seen; }
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override;
   [[nodiscard]] wire::Report peer_report() override;
 
@@ -64,9 +65,9 @@ class ShmRail final : public Rail {
   ring::ReceiveRing& receive_;
   const std::byte* peer_ring_;
   std::uint64_t ring_mask_;
-  Position taken_ = 0;           // end of what was published to the peer
-  Position seen_ = 0;            // the peer's publication word as last polled
-  std::uint64_t mail_seen_ = 0;  // the peer's messages taken so far
+  Position taken_ = 0;  // end of what was published to the peer
+  // The peer's publication word as last polled; its messages taken so far.
+  Glance glance_;
   State state_ = State::made;
   bool attached_ = false;
   bool peer_may_sleep_;
