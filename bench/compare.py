@@ -244,8 +244,10 @@ def measure(name, case, runner):
             result = {"dropped": str(failed)}
         rounds.append(result)
         last_ours = result.get("ours", last_ours)
-        print(f"{name} {len(rounds)}: " + (f"ratio {result['ratio']:.3f}" if "ratio" in result else
-                                           f"dropped, {result['dropped']}"), file=sys.stderr)
+        # A machine may be no use for minutes: a reason is told once, until another comes.
+        if "ratio" in result or result.get("dropped") != (rounds[-2].get("dropped") if len(rounds) > 1 else None):
+            print(f"{name} {len(rounds)}: " + (f"ratio {result['ratio']:.3f}" if "ratio" in result else
+                                               f"dropped, {result['dropped']}"), file=sys.stderr)
         if "dropped" in result:
             time.sleep(o.pause)  # what disturbed us may pass
     valid = [r for r in rounds if "ratio" in r]
