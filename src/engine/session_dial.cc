@@ -152,10 +152,11 @@ bool Session::bind_to(std::uint64_t session) {
 
 void Session::redialled(DialResult& result, Nanos now) {
   touch();
-  if (!result.answer) return core_->dial_failed(result.reason, false, now);
+  if (!result.answer) return core_->dial_failed(result.reason, false, now, result.text);
   if (const auto* resumed = std::get_if<wire::Resumed>(&*result.answer)) {
     if (resumed->session != facts_.id || resumed->from != facts_.peer)
-      return core_->dial_failed(Reason::protocol_error, false, now);
+      return core_->dial_failed(Reason::protocol_error, false, now,
+                                target_.text + " resumed another session than the one asked for");
     return resume(std::move(result.socket), result.rest, resumed->report, resumed->highest_retired, now);
   }
   const auto& reject = std::get<wire::Reject>(*result.answer);
@@ -163,7 +164,8 @@ void Session::redialled(DialResult& result, Nanos now) {
   if (reject.reason == Reason::unknown_session)
     return core_->dial_failed(restarted ? Reason::peer_restarted : Reason::unknown_session, true, now);
   const bool final = reject.reason == Reason::bad_secret || is_final(reject.reason);
-  core_->dial_failed(reject.reason, final, now);
+  core_->dial_failed(reject.reason, final, now,
+                     target_.text + " refused to resume: " + std::string(sentence(reject.reason)));
 }
 
 }  // namespace twinrail::engine

@@ -75,8 +75,9 @@ class Core {
   /// After RESUME/RESUMED. An older connection, if still here, is given back first.
   void tcp_resumed(std::unique_ptr<rail::Rail> tcp, const wire::Report& peer,
                    std::uint64_t peer_highest_retired, Nanos now);
-  /// The dial failed. `final` reasons (unknown_session, peer_restarted, bad_secret...) end the session.
-  void dial_failed(Reason reason, bool final, Nanos now);
+  /// The dial failed. `final` reasons (unknown_session, peer_restarted, bad_secret...) end the session; `text` of
+  /// the last of the others is told when the session deadline does.
+  void dial_failed(Reason reason, bool final, Nanos now, std::string_view text = {});
   void rail_listening(std::uint64_t epoch, std::span<const std::byte> blob, Nanos now);
   void rail_up(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast, Nanos now);
   void rail_failed(std::uint64_t epoch, Reason reason, std::string_view text, Nanos now);
@@ -259,6 +260,7 @@ class Core {
   Reason reason_ = Reason::started;
   Nanos since_ = 0;
   Random random_;
+  std::string last_dial_;  // why the last dial failed; empty: none has since TCP was last there
   Info totals_;            // traffic of rails that are gone, and counts
   rail::Traffic fencing_;  // of the fast rail that is being fenced, so that no look misses it
 };

@@ -202,5 +202,28 @@ TEST_F(SessionCore, AClosedThatLiesIsAskedAgain) {
   EXPECT_EQ(host.last.reason, Reason::local_close);
 }
 
+// ---- the connection
+
+class DiallingCore : public SessionCore {
+ protected:
+  DiallingCore() : SessionCore(Role::dialler) {}
+};
+
+TEST_F(DiallingCore, TheSessionDeadlineTellsWhyTheLastDialFailed) {
+  const auto wait_for_dial = [&](int dials) {
+    while (host.dials != dials) core.poll(now += kMillisecond);
+  };
+  now += Options{}.tcp_silence_ns;
+  wait_for_dial(1);
+  core.dial_failed(Reason::refused, false, now, "nobody listens");
+  wait_for_dial(2);
+  core.dial_failed(Reason::not_twinrail, false, now, "10.0.0.1:7 sends back what it is sent");
+  wait_for_dial(3);  // and no answer
+  while (!core.ended()) core.poll(now += kMillisecond);
+  EXPECT_EQ(host.last.reason, Reason::session_deadline);
+  EXPECT_NE(host.last.text.find("The last dial: 10.0.0.1:7 sends back what it is sent"), std::string::npos)
+      << host.last.text;
+}
+
 }  // namespace
 }  // namespace twinrail::session

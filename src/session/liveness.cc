@@ -170,6 +170,7 @@ void Core::adopt_tcp(std::unique_ptr<rail::Rail> tcp, Nanos now) {
   dialling_ = false;
   redial_due_ = kNever;
   cut_since_ = kNever;
+  last_dial_.clear();
   heartbeat(now);  // and with it the question that renews the lease
 }
 
@@ -194,13 +195,14 @@ void Core::redial(Nanos now) {
   host_.dial();
 }
 
-void Core::dial_failed(Reason reason, bool final, Nanos now) {
+void Core::dial_failed(Reason reason, bool final, Nanos now, std::string_view text) {
   dialling_ = false;
   if (ended_ || tcp_) return;
   // The peer forgot a session that it had closed with us: nothing is missing when all was delivered.
   if (final && closing_ && peer_.delivered == send_.tail()) return end(Reason::local_close, {}, now);
   if (final && closed_said_) return end(Reason::peer_closed, {}, now);
   if (final) return end(reason, sentence(reason), now);
+  last_dial_ = text.empty() ? sentence(reason) : text;
   redial_due_ =
       now + redial_delay_ / 2 + static_cast<Nanos>(random_.below(static_cast<std::uint64_t>(redial_delay_)));
   redial_delay_ = std::min(redial_delay_ * 2, config_.options.redial_max_ns);
@@ -227,7 +229,10 @@ void Core::watch_connection(Nanos now) {
     cut_since_ = now;
     transition(Reason::rail_silent, "both rails are silent", now);
   }
-  if (now - cut_since_ >= options.session_deadline_ns) end(Reason::session_deadline, {}, now);
+  if (now - cut_since_ < options.session_deadline_ns) return;
+  std::string text(sentence(Reason::session_deadline));
+  if (!last_dial_.empty()) text += " The last dial: " + last_dial_;
+  end(Reason::session_deadline, text, now);
 }
 
 }  // namespace twinrail::session
