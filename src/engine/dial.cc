@@ -26,7 +26,7 @@ Dial::Dial(Loop& loop, DialOwner& owner, rail::HostPort where, Nanos step_timeou
       owner_(&owner),
       where_(std::move(where)),
       step_timeout_(step_timeout),
-      token_(std::make_shared<Dial*>(this)) {}
+      token_(std::make_shared<std::atomic<Dial*>>(this)) {}
 
 Dial::~Dial() {
   *token_ = nullptr;
@@ -38,6 +38,7 @@ void Dial::start(Nanos now) { look_up(now); }
 
 void Dial::cancel() {
   owner_ = nullptr;
+  *token_ = nullptr;
   drop_socket();
   loop_.timers().remove(*this);
   finish();
@@ -46,17 +47,21 @@ void Dial::cancel() {
 void Dial::look_up(Nanos now) {
   const auto& hook = loop_.context().settings().hooks.resolve;
   if (!hook && is_numeric(where_.host)) return resolved(rail::resolve(where_, false), now);
+  looking_up_ = true;
+  loop_.timers().set(*this, now + kLookUpSteps * step_timeout_);
   loop_.context().worker().run(
       Worker::Lane::resolving, [inbox = loop_.inbox(), token = token_, where = where_, hook] {
+        if (*token == nullptr) return;  // given up while it waited for a thread
         auto found = std::make_shared<Addresses>(hook ? hook(where) : rail::resolve(where, false));
         (void)inbox->post([token, found](Loop&) {
-          if (*token != nullptr) (*token)->resolved(std::move(*found), monotonic_now());
+          if (Dial* dial = *token) dial->resolved(std::move(*found), monotonic_now());
         });
       });
 }
 
 void Dial::resolved(Addresses addresses, Nanos now) {
   if (owner_ == nullptr) return;
+  looking_up_ = false;
   if (!addresses) {
     DialResult result;
     result.reason = Reason::resolve_failed;
@@ -76,8 +81,13 @@ void Dial::next_address(Nanos now) {
       last_text_ = socket.error().message;
       continue;
     }
+    entry_ = loop_.poller().add(socket->get(), {.read = false, .write = true}, *this);
+    if (entry_ == 0) {
+      last_reason_ = Reason::too_many;
+      last_text_ = system_error("epoll_ctl").while_doing("connect to " + to_string(address)).message;
+      continue;
+    }
     connecting_ = std::move(socket).value();
-    entry_ = loop_.poller().add(connecting_.get(), {.read = false, .write = true}, *this);
     loop_.timers().set(*this, now + step_timeout_);
     return;
   }
@@ -141,6 +151,12 @@ void Dial::hear(Nanos now) {
 }
 
 void Dial::due(Nanos now) {
+  if (looking_up_) {
+    DialResult result;
+    result.reason = Reason::resolve_failed;
+    result.text = "the look-up of host '" + where_.host + "' took too long";
+    return tell(std::move(result), now);
+  }
   const std::string peer = to_string(addresses_[next_ - 1]);
   if (shaking_)
     return fail_step(Reason::handshake_timeout, peer + " accepted the connection but did not answer", now);
@@ -166,6 +182,7 @@ void Dial::drop_socket() {
 
 void Dial::tell(DialResult result, Nanos now) {
   loop_.timers().remove(*this);
+  *token_ = nullptr;
   finish();
   loop_.sweep_later();
   if (DialOwner* owner = std::exchange(owner_, nullptr)) owner->dialled(std::move(result), now);

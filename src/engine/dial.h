@@ -2,9 +2,11 @@
 //          hear the answer.
 // Thread: the engine's; the look-up runs on a worker.
 // Ownership: a door of the loop; tells its owner once, unless cancelled.
-// Failures: a reason and a line in DialResult; every step has a deadline.
+// Failures: a reason and a line in DialResult; every step has a deadline. A look-up that is given up goes on at
+//           the worker, which nobody can interrupt; its answer is dropped.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +43,8 @@ class DialOwner {
 
 class Dial final : public Door {
  public:
+  /// The look-up may take so many times as long as another step: asking a second name server takes 5 s by default.
+  static constexpr int kLookUpSteps = 5;
   Dial(Loop& loop, DialOwner& owner, rail::HostPort where, Nanos step_timeout);
   ~Dial() override;
 
@@ -66,7 +70,8 @@ class Dial final : public Door {
   DialOwner* owner_;
   const rail::HostPort where_;
   const Nanos step_timeout_;
-  std::shared_ptr<Dial*> token_;  // for the worker's answer: null when we are gone
+  bool looking_up_ = false;
+  std::shared_ptr<std::atomic<Dial*>> token_;  // for the worker: null when nobody waits for its answer
   std::vector<rail::SocketAddress> addresses_;
   std::size_t next_ = 0;
   rail::Descriptor connecting_;
