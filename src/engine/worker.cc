@@ -1,9 +1,11 @@
 #include "engine/worker.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <sched.h>
 #include <system_error>
@@ -13,16 +15,40 @@ namespace twinrail::engine {
 namespace {
 
 constexpr std::size_t kMaxThreads = 16;  // of one lane
+constexpr std::size_t kMostOfAPeer = kMaxThreads / 4;
 constexpr std::chrono::seconds kIdleEnd{2};
 
 }  // namespace
 
 struct Worker::State {
+  struct Job {
+    std::function<void()> run;
+    std::uint64_t peer = 0;
+  };
   struct Queue {
-    std::deque<std::function<void()>> jobs;
+    std::deque<Job> jobs;                           // any thread may take the first
+    std::deque<Job> held;                           // until one of the same peer has ended
+    std::map<std::uint64_t, std::size_t> admitted;  // of each peer: in `jobs`, or running
     std::condition_variable wake;
     std::size_t threads = 0;
     std::size_t idle = 0;
+
+    bool admit(std::uint64_t peer) {
+      return peer == 0 || (admitted[peer] < kMostOfAPeer && ++admitted[peer] != 0);
+    }
+    // A job of this peer has ended: its oldest that is held, if any, takes the place.
+    void leave(std::uint64_t peer) {
+      if (peer == 0) return;
+      const auto next =
+          std::find_if(held.begin(), held.end(), [&](const Job& job) { return job.peer == peer; });
+      if (next != held.end()) {
+        jobs.push_back(std::move(*next));
+        held.erase(next);
+        wake.notify_one();
+      } else if (const auto at = admitted.find(peer); --at->second == 0) {
+        admitted.erase(at);
+      }
+    }
   };
   std::mutex mutex;
   std::array<Queue, kLanes> lanes;
@@ -39,12 +65,14 @@ Worker::Worker() : state_(std::make_shared<State>()) {
 }
 
 Worker::~Worker() {
-  std::deque<std::function<void()>> dropped;  // destroyed after the lock: a job may own much
+  std::deque<State::Job> dropped;  // destroyed after the lock: a job may own much
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
   for (auto& lane : state_->lanes) {
-    for (auto& job : lane.jobs) dropped.push_back(std::move(job));
-    lane.jobs.clear();
+    for (auto* jobs : {&lane.jobs, &lane.held}) {
+      for (auto& job : *jobs) dropped.push_back(std::move(job));
+      jobs->clear();
+    }
     lane.wake.notify_all();
   }
   auto& lanes = state_->lanes;
@@ -54,10 +82,15 @@ Worker::~Worker() {
   });
 }
 
-void Worker::run(Lane lane, std::function<void()> job) {
+void Worker::run(Lane lane, std::function<void()> run, std::uint64_t peer) {
+  State::Job job{std::move(run), peer};
   auto& queue = state_->lanes[static_cast<std::size_t>(lane)];
   {
     const std::lock_guard lock(state_->mutex);
+    if (!queue.admit(peer)) {
+      queue.held.push_back(std::move(job));
+      return;
+    }
     if (queue.idle > queue.jobs.size() || queue.threads >= kMaxThreads) {
       queue.jobs.push_back(std::move(job));
       queue.wake.notify_one();
@@ -75,7 +108,9 @@ void Worker::run(Lane lane, std::function<void()> job) {
       }
     }
   }
-  job();
+  job.run();
+  const std::lock_guard lock(state_->mutex);
+  queue.leave(peer);
 }
 
 void Worker::serve(const std::shared_ptr<State>& state, Lane lane) {
@@ -94,12 +129,13 @@ void Worker::serve(const std::shared_ptr<State>& state, Lane lane) {
       if (!woken) break;
       continue;
     }
-    std::function<void()> job = std::move(queue.jobs.front());
+    State::Job job = std::move(queue.jobs.front());
     queue.jobs.pop_front();
     lock.unlock();
-    job();
-    job = nullptr;
+    job.run();
+    job.run = nullptr;
     lock.lock();
+    queue.leave(job.peer);
   }
   --queue.threads;
   state->thread_ended.notify_all();

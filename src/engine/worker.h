@@ -7,6 +7,7 @@
 // Failures: when no thread can be made the job runs on the caller's.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -24,7 +25,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  void run(Lane lane, std::function<void()> job);
+  /// Of one peer (a number that names it; 0: of nobody in particular) at most a quarter of a lane's threads run
+  /// at once: one that never answers does not keep the others' jobs waiting. Who claims many names is not held.
+  void run(Lane lane, std::function<void()> job, std::uint64_t peer = 0);
 
  private:
   struct State;

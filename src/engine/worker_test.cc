@@ -29,6 +29,32 @@ TEST(Worker, LanesDoNotWaitForEachOther) {
   spin_until([&] { return ran == 16; });
 }
 
+TEST(Worker, APeerThatNeverAnswersHoldsUpItsOwnJobsOnly) {
+  Worker worker;
+  std::atomic<int> silent{0}, most{0}, others{0};
+  std::atomic<bool> release{false};
+  std::atomic<int> running{0};
+  for (int i = 0; i != 40; ++i) {
+    worker.run(
+        Worker::Lane::waiting,
+        [&] {
+          most = std::max(most.load(), ++running);
+          spin_until([&] { return release.load(); });
+          --running;
+          ++silent;
+        },
+        7);
+  }
+  for (int i = 0; i != 40; ++i)
+    worker.run(
+        Worker::Lane::waiting, [&] { ++others; }, 8 + i % 2);
+  spin_until([&] { return others == 40; });
+  EXPECT_EQ(silent, 0);
+  EXPECT_LE(most, 4);
+  release = true;
+  spin_until([&] { return silent == 40; });
+}
+
 TEST(Worker, RunsEverythingAndOneAfterTheOtherWhenItMust) {
   std::atomic<int> ran{0};
   Worker worker;
