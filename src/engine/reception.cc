@@ -22,7 +22,9 @@ Result<std::string> Reception::listen(const std::string& address,
   if (!socket) return socket.error();
   const auto bound = rail::local_address(*socket);
   if (!bound) return bound.error();
-  loop_.open(std::make_unique<Listener>(loop_, std::move(socket).value(), std::move(settings)));
+  auto listener = std::make_unique<Listener>(loop_, std::move(socket).value(), std::move(settings));
+  if (!listener->listens()) return system_error("epoll_ctl").while_doing("listen on " + address);
+  loop_.open(std::move(listener));
   return to_string(*bound);
 }
 
@@ -93,7 +95,7 @@ void Reception::resume(rail::Descriptor socket, std::vector<std::byte> rest, con
 Listener::Listener(Loop& loop, rail::Descriptor socket, std::shared_ptr<const ListenerSettings> settings)
     : loop_(loop), socket_(std::move(socket)), settings_(std::move(settings)) {
   entry_ = loop_.poller().add(socket_.get(), {}, *this);
-  loop_.count_quiet_entry();
+  if (listens()) loop_.count_quiet_entry();
 }
 
 Listener::~Listener() {
@@ -132,6 +134,7 @@ Arrival::~Arrival() {
 
 void Arrival::start(Nanos now) {
   entry_ = loop_.poller().add(socket_.socket().get(), {}, *this);
+  if (entry_ == 0) return turn_away(Reason::too_many, system_error("epoll_ctl").message, false);
   loop_.timers().set(*this, now + settings_->session.handshake_timeout_ns);
   hear(now);
 }

@@ -60,6 +60,8 @@ class Listener final : public Door {
  public:
   Listener(Loop& loop, rail::Descriptor socket, std::shared_ptr<const ListenerSettings> settings);
   ~Listener() override;
+  /// False: the kernel refused to watch the socket.
+  [[nodiscard]] bool listens() const { return entry_ != 0; }
   void ready(unsigned tag, Nanos now) override;
   void due(Nanos now) override;
 

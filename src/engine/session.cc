@@ -112,6 +112,10 @@ bool Session::may_rest(bool moved) {
   if (moved && fast != nullptr) return false;
   rail::Rail* tcp = core_->tcp();
   if (tcp != nullptr && !tcp->arm()) return false;
+  // The kernel refused to watch a descriptor: until it does we look ourselves.
+  if (unwatched_) [[unlikely]]
+    watch();
+  if (unwatched_) return false;
   // Control that was queued at the end of a turn leaves with one more turn, which is cheaper than to ask for
   // writability; what is left then waits for a full socket.
   flush_tried_ = tcp != nullptr && tcp->want_write() && !flush_tried_;
@@ -135,6 +139,11 @@ void Session::watch() {
   if (!sleeps && fast == nullptr) loop_.poller().remove(tcp_entry_);
   if (fast != nullptr && sleeps && doorbell_entry_ == 0 && fast->descriptor() >= 0)
     doorbell_entry_ = loop_.poller().add(fast->descriptor(), {}, *this, kDoorbell);
+  const bool had_all = !unwatched_;
+  unwatched_ = sleeps && ((tcp != nullptr && tcp_entry_ == 0 && tcp->descriptor() >= 0) ||
+                          (fast != nullptr && doorbell_entry_ == 0 && fast->descriptor() >= 0));
+  if (unwatched_ && had_all)
+    loop_.context().log(Reason::too_many, peer_text_ + ": " + system_error("epoll_ctl").message);
   watched_tcp_ = tcp;
   watched_fast_ = fast;
   glance_ = fast != nullptr ? fast->glance() : nullptr;
@@ -208,7 +217,8 @@ void Session::open_rail(const session::OpenRail& what) {
           self->rail_ready(epoch, *made, loop.now());
           self->job_ended();
         });
-      });
+      },
+      facts_.peer.instance);
 }
 
 void Session::cancel_rail(std::uint64_t /*epoch*/) {

@@ -182,6 +182,7 @@ class Session final : public session::Host,
   std::string end_text_;
   std::uint64_t tcp_entry_ = 0;
   std::uint64_t doorbell_entry_ = 0;
+  bool unwatched_ = false;  // an entry is missing
   std::size_t jobs_ = 0;
   std::shared_ptr<RailSetup> setup_;
 };
