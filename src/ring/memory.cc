@@ -50,7 +50,8 @@ Result<Memory> Memory::map_sealed(int descriptor, std::size_t bytes) {
   if (static_cast<std::size_t>(info.st_size) != size)
     return Error{Code::refused, "the peer's shared memory has " + std::to_string(info.st_size) +
                                     " bytes instead of " + std::to_string(size)};
-  void* at = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, descriptor, 0);
+  const int flags = MAP_SHARED | (size <= kMostPopulated ? MAP_POPULATE : 0);
+  void* at = mmap(nullptr, size, PROT_READ, flags, descriptor, 0);
   if (at == MAP_FAILED) return system_error("mmap of the peer's shared memory");
   memory.data_ = static_cast<std::byte*>(at);
   memory.size_ = size;

@@ -24,7 +24,11 @@ class Memory {
   /// further seals before anybody else sees it; our own mapping, made before, stays writable.
   static Result<Memory> create(std::size_t bytes, Backing backing);
 
-  /// Maps a peer's memfd read-only and populated. Takes the descriptor. Refused unless SHRINK, GROW,
+  /// Mappings up to this size are populated; of larger ones each page comes when it is first read. A peer's memfd
+  /// may be all holes, and filling them is charged to the process that looks.
+  static constexpr std::size_t kMostPopulated = 4 << 20;
+
+  /// Maps a peer's memfd read-only. Takes the descriptor. Refused unless SHRINK, GROW,
   /// FUTURE_WRITE and SEAL are set and the size is exactly `bytes`: with SHRINK alone a peer could punch a
   /// hole under the reader.
   static Result<Memory> map_sealed(int descriptor, std::size_t bytes);

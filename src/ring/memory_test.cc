@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -94,6 +95,21 @@ TEST(Memory, AShrunkOrGrownMemfdIsRefused) {
     EXPECT_NE(mapped.error().message.find(std::to_string(bytes)), std::string::npos);
     EXPECT_FALSE(is_open(descriptor));
   }
+}
+
+// Filling a peer's holes is charged to us, and a peer may ask for as many large rings as we let it have sessions.
+TEST(Memory, OfALargePeersMemoryOnlyWhatIsReadIsMade) {
+  const auto made_pages = [](std::size_t bytes) {
+    const int descriptor = peer_memfd(bytes, kAllSeals);
+    const auto mapped = Memory::map_sealed(descriptor, bytes);
+    EXPECT_TRUE(mapped.ok());
+    EXPECT_EQ(mapped->data()[bytes / 2], std::byte{0});
+    struct stat info {};
+    EXPECT_EQ(fstat(descriptor, &info), 0);
+    return static_cast<std::size_t>(info.st_blocks) * 512 / kPage;
+  };
+  EXPECT_EQ(made_pages(Memory::kMostPopulated), Memory::kMostPopulated / kPage);
+  EXPECT_LT(made_pages(std::size_t{1} << 30), 1024u);
 }
 
 TEST(Memory, WhatIsNoMemfdIsRefused) {
