@@ -81,7 +81,8 @@ struct EngineOptions {
 
 struct ContextOptions {
   /// Who this process is to its peers. 0: drawn at random. A configured one lets peers tell a restart from a
-  /// newcomer.
+  /// newcomer; no two living processes may have the same. It is no secret and proves nothing: a process that comes up
+  /// with a peer's instance makes us ask that peer, and ends its sessions only when it does not answer.
   std::uint64_t instance = 0;
   std::size_t max_sessions = 65536;
   /// One line for each connection that was turned away before it became a session's. Called on engine

@@ -158,6 +158,23 @@ TEST_F(Strangers, WhoGuessASession) {
   expect_turned_away(wire::Handshake(resume), Reason::bad_secret, Reason::bad_secret);
 }
 
+TEST_F(Strangers, WhoClaimAPeersName) {
+  Stranger stranger(address);
+  strangers = {&stranger};
+  wire::Hello hello = hello_of(78);
+  hello.from = {client.context.instance(), 4711};
+  bool said = false;
+  ASSERT_TRUE(run([&] {
+    if (!std::exchange(said, true)) stranger.say(hello);
+    return stranger.message().has_value();
+  }));
+  stranger.say(wire::Start{78, std::get<wire::Welcome>(*stranger.message()).secret});
+  ASSERT_TRUE(run([&] { return server->logged(Reason::peer_restarted); }));
+  pass({server.get(), &client}, 3200ms);  // tcp_silence, and some
+  EXPECT_EQ(server->accepted.at(0)->closed, 0);
+  strangers.clear();
+}
+
 TEST_F(Strangers, WhoSayHelloTwice) {
   Stranger first(address), second(address);
   strangers = {&first, &second};

@@ -263,10 +263,9 @@ void Loop::linger(rail::Descriptor socket) {
   at.start(now_);
 }
 
-void Loop::end_restarted(const Registry::Restarted& restarted) {
+void Loop::doubt(const Registry::Restarted& restarted) {
   (void)restarted.owner->post([id = restarted.session, role = restarted.role](Loop& loop) {
-    if (Session* session = loop.find(id, role))
-      session->abandon(Reason::peer_restarted, "the peer's process is a new one", loop.now());
+    if (Session* session = loop.find(id, role)) session->doubt(loop.now());
   });
 }
 

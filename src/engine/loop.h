@@ -74,8 +74,8 @@ class Loop {
   void sweep_later() { sweep_ = true; }
   /// An entry of the epoll set that is seldom ready: it alone does not ask for frequent looks.
   void count_quiet_entry() { ++quiet_entries_; }
-  /// Ends a session of a peer's former process, on whichever engine it is.
-  void end_restarted(const Registry::Restarted& session);
+  /// Asks a session's peer, on whichever engine it is, whether its process is still there.
+  void doubt(const Registry::Restarted& session);
   /// Gives a RESUME to the engine that has the session.
   void hand_over(const std::shared_ptr<Inbox>& owner, rail::Descriptor socket, std::vector<std::byte> rest,
                  const wire::Resume& resume, const std::string& from);

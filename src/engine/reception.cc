@@ -249,7 +249,12 @@ void Arrival::on_start(const wire::Start& start, Nanos now) {
   if (start.session != session_) return turn_away(Reason::protocol_error, "started another session", false);
   const auto verdict = loop_.context().registry().on_start(start);
   if (verdict.reason != Reason::none) return turn_away(verdict.reason, "START was refused", false);
-  for (const Registry::Restarted& old : verdict.restarted) loop_.end_restarted(old);
+  for (const Registry::Restarted& old : verdict.restarted) loop_.doubt(old);
+  if (!verdict.restarted.empty())
+    loop_.context().log(Reason::peer_restarted,
+                        from_ +
+                            ": has the instance of a peer with another process; sessions of that one end "
+                            "unless it answers. If both live, give each its own instance");
   const std::shared_ptr<Session> session = loop_.reception().settle(session_, now);
   const std::vector<std::byte> rest(socket_.rest().begin(), socket_.rest().end());
   rail::Descriptor socket = take_socket();

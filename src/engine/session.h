@@ -94,6 +94,12 @@ class Session final : public session::Host,
     quiet_until_ = 0;
     if (!active_ && phase_ == Phase::open) activate();
   }
+  /// A process with the peer's instance has come up: this one is asked whether it is still there.
+  void doubt(Nanos now) {
+    if (phase_ != Phase::open) return;
+    core_->doubt_peer(now);
+    touch();
+  }
   /// The engine ends: what has to be told is told now.
   void finish_with_engine();
 

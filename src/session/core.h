@@ -75,6 +75,9 @@ class Core {
   /// After RESUME/RESUMED. An older connection, if still here, is given back first.
   void tcp_resumed(std::unique_ptr<rail::Rail> tcp, const wire::Report& peer,
                    std::uint64_t peer_highest_retired, Nanos now);
+  /// Somebody says that the peer's process is a new one, as anybody can: the peer is asked, and unless it answers
+  /// within the bound of silence, the session ends with peer_restarted.
+  void doubt_peer(Nanos now);
   /// The dial failed. `final` reasons (unknown_session, peer_restarted, bad_secret...) end the session; `text` of
   /// the last of the others is told when the session deadline does.
   void dial_failed(Reason reason, bool final, Nanos now, std::string_view text = {});
@@ -234,6 +237,7 @@ class Core {
   Nanos lease_ping_asked_ = 0;
   std::uint64_t lease_beat_ = 0;  // and over the fast rail
   Nanos lease_beat_asked_ = 0;
+  Nanos doubted_at_ = 0;  // while doubt_due_ runs
   Nanos redial_delay_ = 0;
   bool dialling_ = false;
 
@@ -248,6 +252,7 @@ class Core {
   Nanos redial_due_ = kNever;
   Nanos upgrade_due_ = kNever;
   Nanos linger_due_ = kNever;
+  Nanos doubt_due_ = kNever;
 
   // Closing.
   std::optional<Position> peer_final_;

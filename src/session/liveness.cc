@@ -25,6 +25,7 @@ void Core::tick(Nanos now) {
   if (closing_ && now >= close_due_) say_close(now);
   if (peer_final_) maybe_say_closed(now);
   if (now >= linger_due_) return end(Reason::peer_closed, {}, now);
+  if (now >= doubt_due_) return end(Reason::peer_restarted, {}, now);
   watch_connection(now);
   if (ended_) return;
   if (now >= redial_due_) redial(now);
@@ -34,7 +35,7 @@ void Core::tick(Nanos now) {
 
 void Core::schedule() {
   Nanos next = std::min({report_due_, heartbeat_due_, watch_due_, retire_due_, setup_due_, probe_due_});
-  next = std::min({next, closing_ ? close_due_ : kNever, redial_due_, linger_due_});
+  next = std::min({next, closing_ ? close_due_ : kNever, redial_due_, linger_due_, doubt_due_});
   if (phase_ == Phase::none && tcp_) next = std::min(next, upgrade_due_);
   if (cut_since_ != kNever) next = std::min(next, cut_since_ + config_.options.session_deadline_ns);
   if (!receive_stopped_) next = std::min(next, lease_end());
@@ -49,6 +50,7 @@ void Core::forgive_stall(Nanos now) {
   tcp_heard_ = std::min(now, tcp_heard_ + late);
   fast_heard_ = std::min(now, fast_heard_ + late);
   if (hedged_) hedged_since_ = std::min(now, hedged_since_ + late);
+  if (doubt_due_ != kNever) doubt_due_ += late;
 }
 
 void Core::heartbeat(Nanos now) {
@@ -111,7 +113,17 @@ void Core::watch(Nanos now) {
   send_tcp({.type = wire::ControlType::ping, .number = watch_ping_});
 }
 
+void Core::doubt_peer(Nanos now) {
+  if (ended_ || doubt_due_ != kNever) return;
+  doubted_at_ = now;
+  doubt_due_ = now + std::min(config_.options.tcp_silence_ns, config_.options.session_deadline_ns / 2);
+  lease_ping_ = lease_beat_ = 0;  // the answer to an older question is no answer to this one
+  heartbeat(now);
+  next_timer_ = std::min(next_timer_, doubt_due_);
+}
+
 void Core::renew_lease(Nanos asked) {
+  if (asked >= doubted_at_) doubt_due_ = kNever;
   lease_ = std::max(lease_, asked);
   if (last_poll_ < lease_end()) receive_stopped_ = false;
 }

@@ -36,22 +36,18 @@ Rendezvous::StartVerdict Rendezvous::on_start(const wire::Start& start) {
     verdict.reason = Reason::lost_simultaneous;
   }
   if (verdict.reason != Reason::none) return verdict;
-  verdict.restarted = make_live(at->second);
+  at->second.stage = Stage::live;
+  verdict.restarted = others_of(at->second.peer);
   return verdict;
 }
 
-// The peer has proved that it is there now, so sessions of its former process are over.
-std::vector<std::uint64_t> Rendezvous::make_live(Entry& entry) {
-  entry.stage = Stage::live;
-  const wire::Identity peer = entry.peer;
-  std::vector<std::uint64_t> restarted;
-  for (auto at = sessions_.begin(); at != sessions_.end();) {
-    const wire::Identity& other = at->second.peer;
-    const bool former = other.instance == peer.instance && other.incarnation != peer.incarnation;
-    if (former && at->second.stage == Stage::live) restarted.push_back(at->first);
-    at = former ? sessions_.erase(at) : std::next(at);
+std::vector<std::uint64_t> Rendezvous::others_of(const wire::Identity& peer) const {
+  std::vector<std::uint64_t> others;
+  for (const auto& [session, entry] : sessions_) {
+    const bool other = entry.peer.instance == peer.instance && entry.peer.incarnation != peer.incarnation;
+    if (other && entry.stage == Stage::live) others.push_back(session);
   }
-  return restarted;
+  return others;
 }
 
 void Rendezvous::drop_pending(std::uint64_t session) {
@@ -62,8 +58,11 @@ void Rendezvous::drop_pending(std::uint64_t session) {
 Rendezvous::WelcomeVerdict Rendezvous::on_welcome(const wire::Welcome& welcome, const std::string& channel) {
   if (const auto* other = find(welcome.from, channel)) {
     if (other->second.stage == Stage::live) return {Reason::duplicate_session, other->first};
-    // Pending entries are dials of the peer. Its dial wins when it has the lower instance id.
-    if (welcome.from.instance < self_.instance) return {Reason::lost_simultaneous, other->first};
+    // Pending entries are dials of the peer. Its dial wins when it has the lower instance id; of two processes that
+    // are configured alike, the lower incarnation.
+    if (std::pair(welcome.from.instance, welcome.from.incarnation) <
+        std::pair(self_.instance, self_.incarnation))
+      return {Reason::lost_simultaneous, other->first};
   }
   sessions_[welcome.session] = Entry{Stage::live, true, welcome.from, channel, welcome.secret, 0};
   return {};

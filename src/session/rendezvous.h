@@ -33,8 +33,9 @@ class Rendezvous {
 
   struct StartVerdict {
     Reason reason = Reason::none;  ///< none: the session lives now; else close the connection
-    std::vector<std::uint64_t>
-        restarted;  ///< sessions of the peer's former process: end them with peer_restarted
+    /// Live sessions with another process of the same instance: the peer's former one, or a second one that is
+    /// configured alike, or a stranger's claim. Each ends only if its own peer does not answer: Core::doubt_peer().
+    std::vector<std::uint64_t> restarted;
   };
   StartVerdict on_start(const wire::Start& start);
   /// The handshake's time is over, or its connection gone without anything to resume.
@@ -74,7 +75,7 @@ class Rendezvous {
   [[nodiscard]] const std::pair<const std::uint64_t, Entry>* find(const wire::Identity& peer,
                                                                   const std::string& channel) const;
 
-  std::vector<std::uint64_t> make_live(Entry& entry);
+  std::vector<std::uint64_t> others_of(const wire::Identity& peer) const;
 
   wire::Identity self_;
   std::map<std::uint64_t, Entry> sessions_;

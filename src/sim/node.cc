@@ -195,7 +195,7 @@ void Node::rise() {
       hello.session = kSession + 1;
       (void)peer.rendezvous_.on_hello(hello, secret_);
       for (const std::uint64_t old : peer.rendezvous_.on_start({kSession + 1, secret_}).restarted) {
-        if (old == kSession && peer.core_) peer.core_->abandon(Reason::peer_restarted, {}, peer.local_now());
+        if (old == kSession && peer.core_) peer.core_->doubt_peer(peer.local_now());
       }
     });
   });
