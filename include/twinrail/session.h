@@ -1,6 +1,6 @@
 // Purpose: one session with one peer: ordered messages, exactly once, over whichever rail is healthy.
 // Thread: everything here belongs to the thread that runs the session's Engine, except Sender and Held, which
-//         any thread may use. Debug builds assert it.
+//         any thread may use. Nothing checks it.
 // Ownership: Session is a handle; copies name the same session, the Engine owns it. A Message is a view in
 //            place, valid until the handler returns or receive() is called again; hold() keeps it longer.
 // Units: bytes; positions are byte offsets of one direction and never wrap.
