@@ -1,52 +1,10 @@
 // Whoever is not one of us, or pretends to be: that connection ends with its reason, nothing else is touched.
-#include <sys/socket.h>
-
-#include "api/testing/proxy.h"
+#include "api/testing/stranger.h"
 #include "api/testing/world.h"
 #include "base/testing/seed.h"
 
 namespace twinrail::testing {
 namespace {
-
-// A connection that says what the test wants.
-class Stranger {
- public:
-  explicit Stranger(const std::string& address) {
-    socket_ = rail::start_connect(rail::resolve(*rail::parse_host_port(address), false)->front()).value();
-  }
-  explicit Stranger(rail::Descriptor socket) : socket_(std::move(socket)) {}
-  void say(std::span<const std::byte> bytes) {
-    while (send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 && errno == EAGAIN) {
-    }
-  }
-  void say(const std::string& text) { say(bytes_of(text)); }
-  void say(const wire::Handshake& message) { say(wire::encode(message)); }
-  void hear() {
-    std::byte buffer[4096];
-    while (true) {
-      const ssize_t got = recv(socket_.get(), buffer, sizeof buffer, 0);
-      if (got > 0) heard.insert(heard.end(), buffer, buffer + got);
-      if (got == 0 || (got < 0 && errno != EAGAIN)) over = true;
-      if (got <= 0) return;
-    }
-  }
-  [[nodiscard]] std::optional<wire::Handshake> message() const {
-    auto decoded = wire::decode_handshake(heard);
-    if (decoded.status != wire::HandshakeStatus::ok) return std::nullopt;
-    return decoded.message;
-  }
-  [[nodiscard]] Reason rejected() const {
-    const auto said = message();
-    const auto* reject = said ? std::get_if<wire::Reject>(&*said) : nullptr;
-    return reject != nullptr ? reject->reason : Reason::none;
-  }
-
-  std::vector<std::byte> heard;
-  bool over = false;
-
- private:
-  rail::Descriptor socket_;
-};
 
 wire::Hello hello_of(std::uint64_t session) {
   wire::Hello hello;
@@ -260,6 +218,62 @@ TEST_F(Strangers, WhoseFramesAndPositionsAreLies) {
   }
 }
 
+// Trap D8, over shared memory: whoever writes a bad frame into its own ring, or a report that cannot be, loses its
+// session. It is one of us up to there, and then writes where only its core should.
+TEST_F(Strangers, WhoseSharedMemoryLies) {
+  using Lie = std::function<void(Session&, session::Core&)>;
+  const auto frame = [](std::uint64_t header) {
+    return [header](Session& liar, session::Core& core) {
+      const Position at = core.send_ring().tail();
+      ASSERT_TRUE(liar.send(bytes_of("12345678")).ok());
+      store_le<std::uint64_t>(const_cast<std::byte*>(core.send_ring().bytes_at(at)), header);
+      liar.flush();
+    };
+  };
+  const auto report = [](std::uint64_t published, std::uint64_t delivered, std::uint64_t released) {
+    return [=](Session&, session::Core& core) {
+      wire::Report lie = core.report();
+      lie.published = published;
+      lie.delivered = delivered;
+      lie.released = released;
+      core.fast()->report(lie);
+    };
+  };
+  // It may be believed; what comes back is whole messages all the same.
+  const char* const kHarmless = "delivered in the middle of a frame";
+  const std::pair<const char*, Lie> lies[] = {
+      {"a frame longer than the ring",
+       frame(wire::encode(wire::FrameHeader{1u << 30, wire::FrameKind::message}))},
+      {"a frame of kind zero", frame(0)},
+      {"bits that are reserved", frame(~std::uint64_t{0})},
+      {"more published than was sent", report(1 << 12, 0, 0)},
+      {"more released than was sent", report(0, 0, 1 << 12)},
+      {"delivered where no frame ends", report(12, 12, 0)},
+      {kHarmless, report(16, 16, 0)},
+      {"a position near the end of the world", report(~std::uint64_t{0} - 7, 0, 0)}};
+  for (const auto& [what, lie] : lies) {
+    SCOPED_TRACE(what);
+    Node crook;
+    const std::size_t count = server->accepted.size() + 1;
+    Session liar = crook.connect(address, std::make_shared<Recorder>());
+    const auto both = [&](const std::function<bool()>& done) { return until({server.get(), &crook}, done); };
+    ASSERT_TRUE(both([&] { return server->accepted.size() == count && liar.info().state == "fast"; }));
+    Recorder& victim = *server->accepted.back();
+    pass({server.get(), &crook}, 20ms);
+    const std::string text(64, 'x');
+    ASSERT_TRUE(victim.handle.send(bytes_of(text)).ok());
+    lie(liar, *detail::Access::core(liar));
+    // The liar does not run on: its core would say the truth.
+    if (what == kHarmless) {
+      pass({server.get()}, 20ms);
+      victim.handle.abandon();
+    }
+    ASSERT_TRUE(run([&] { return victim.closed != 0; }));
+    EXPECT_EQ(victim.reason, what == kHarmless ? Reason::abandoned : Reason::protocol_error) << victim.text;
+    for (const std::string& back : victim.undelivered) EXPECT_EQ(back, text);
+  }
+}
+
 TEST_F(Strangers, WhoSendNoiseBehindAGoodHandshake) {
   const std::uint64_t seed = test_seed();
   Random random(seed);
@@ -311,125 +325,6 @@ TEST(Crowd, TheSilentAreDroppedInTimeAndTheOldestWhenTheyAreMany) {
       if (!stranger->over) return false;
     return true;
   }));
-}
-
-// ---------------------------------------------------------------- at the other end of a dial
-
-// A listener that is not one of us.
-class Impostor {
- public:
-  Impostor() {
-    listener_ = rail::listen_on(rail::resolve(*rail::parse_host_port("127.0.0.1:0"), true)->front()).value();
-    address = to_string(*rail::local_address(listener_));
-  }
-  void turn() {
-    auto socket = rail::accept_from(listener_);
-    if (socket.ok() && *socket) {
-      guests.push_back(std::make_unique<Stranger>(std::move(**socket)));
-      if (!greeting.empty()) guests.back()->say(greeting);
-    }
-    for (auto& guest : guests) {
-      const std::size_t before = guest->heard.size();
-      guest->hear();
-      if (guest->heard.size() != before && answer) answer(*guest, before);
-    }
-  }
-  std::string address;
-  std::string greeting;
-  std::function<void(Stranger&, std::size_t)> answer;
-  std::vector<std::unique_ptr<Stranger>> guests;
-
- private:
-  rail::Descriptor listener_;
-};
-
-struct Dialled {
-  Reason reason;
-  std::string text;
-};
-
-Dialled dial(Impostor& impostor, std::chrono::nanoseconds deadline = 3s) {
-  Node client;
-  auto handler = std::make_shared<Recorder>();
-  (void)client.connect(impostor.address, handler, {}, {}, deadline);
-  EXPECT_TRUE(until(
-      {&client}, [&] { return handler->closed != 0; }, 6s, [&] { impostor.turn(); }));
-  return {handler->reason, handler->text};
-}
-
-TEST(Impostors, EchoServer) {
-  Impostor echo;
-  echo.answer = [](Stranger& guest, std::size_t before) {
-    guest.say(std::span(guest.heard).subspan(before));
-  };
-  const Dialled end = dial(echo);
-  EXPECT_EQ(end.reason, Reason::not_twinrail) << end.text;
-  EXPECT_NE(end.text.find("echo server"), std::string::npos) << end.text;
-}
-
-TEST(Impostors, HttpServer) {
-  Impostor http;
-  http.answer = [](Stranger& guest, std::size_t) { guest.say("HTTP/1.1 400 Bad Request\r\n\r\n"); };
-  EXPECT_EQ(dial(http).reason, Reason::not_twinrail);
-}
-
-TEST(Impostors, GreetingServer) {
-  Impostor smtp;
-  smtp.greeting = "220 mail.example ESMTP\r\n";
-  EXPECT_EQ(dial(smtp).reason, Reason::not_twinrail);
-}
-
-TEST(Impostors, SilentServerEndsAtTheDeadline) {
-  Impostor silent;
-  const Dialled end = dial(silent, 300ms);
-  EXPECT_EQ(end.reason, Reason::connect_timeout);
-}
-
-TEST(Impostors, OtherVersion) {
-  Impostor other;
-  other.answer = [](Stranger& guest, std::size_t) {
-    std::vector<std::byte> bytes = wire::encode(wire::Welcome{});
-    bytes[8] = std::byte{2};
-    guest.say(bytes);
-  };
-  EXPECT_EQ(dial(other).reason, Reason::version_mismatch);
-}
-
-TEST(Impostors, WelcomesToOtherRingsOrAnotherSession) {
-  Impostor other;
-  const auto welcome = [&](std::uint64_t add, wire::Geometry geometry) {
-    other.answer = [add, geometry](Stranger& guest, std::size_t) {
-      const auto hello = std::get<wire::Hello>(*guest.message());
-      guest.say(wire::Welcome{{5, 6}, hello.session + add, {}, geometry, 0, 0});
-    };
-    return dial(other).reason;
-  };
-  EXPECT_EQ(welcome(0, {65536, 262144}), Reason::geometry_mismatch);
-  EXPECT_EQ(welcome(0, {262144, 0}), Reason::geometry_mismatch);
-  EXPECT_EQ(welcome(1, {262144, 262144}), Reason::protocol_error);
-}
-
-TEST(Impostors, AnswersThatAreNone) {
-  Impostor other;
-  other.answer = [](Stranger& guest, std::size_t) { guest.say(wire::Resumed{}); };
-  EXPECT_EQ(dial(other).reason, Reason::protocol_error);
-}
-
-TEST(Impostors, OnAnotherHostThereIsNoSharedMemory) {
-  Impostor far;
-  far.answer = [](Stranger& guest, std::size_t) {
-    const auto said = guest.message();
-    if (!said) return;
-    const auto hello = std::get<wire::Hello>(*said);
-    guest.say(wire::Welcome{{5, 6}, hello.session, {}, hello.geometry, ~0u, hello.host + 1});
-  };
-  Node client;
-  auto handler = std::make_shared<Recorder>();
-  Session session = client.connect(far.address, handler);
-  ASSERT_TRUE(until(
-      {&client}, [&] { return session.open(); }, 5s, [&] { far.turn(); }));
-  EXPECT_EQ(session.info().state, "tcp");
-  EXPECT_EQ(session.info().reason, Reason::other_host);
 }
 
 }  // namespace
