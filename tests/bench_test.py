@@ -80,6 +80,7 @@ class Bench(unittest.TestCase):
         for word in ("latency", "shm", "p99.9", "1,000"):
             self.assertIn(word, done.stdout)
 
+    # Trap T2: asking for a rail that is not there fails fast, with the reason.
     def test_a_rail_that_cannot_be_had_fails_fast_with_the_reason(self):
         for side in ((), ("127.0.0.1",)):
             done = program.run("bench", *side, "--json", "-p", self.port, "--rail", "verbs", seconds=10)

@@ -120,6 +120,7 @@ class Demo(unittest.TestCase):
         self.assertEqual(list(report["rails"]), ["tcp"])
         self.assertIn("tcp only", self.demo("--rail", "tcp", "--orders", 10).stdout)
 
+    # Trap T2: no /dev/infiniband.
     def test_without_rdma_asking_for_it_fails_at_once_and_says_why(self):
         began = time.monotonic()
         done = self.demo("--rail", "verbs")

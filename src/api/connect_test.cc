@@ -7,6 +7,7 @@
 namespace twinrail::testing {
 namespace {
 
+// Trap C11: the client starts before the server and connects when that comes.
 TEST(Connect, ClientStartsBeforeItsServer) {
   Node server, client;
   const std::string address = server.listen();
@@ -22,6 +23,7 @@ TEST(Connect, ClientStartsBeforeItsServer) {
   EXPECT_EQ(handler->opened, 1);
 }
 
+// Trap C11: with no server it fails at its deadline.
 TEST(Connect, FailsAtItsDeadlineWhenNobodyComes) {
   Node server, client;
   const std::string address = server.listen();
@@ -38,6 +40,7 @@ TEST(Connect, FailsAtItsDeadlineWhenNobodyComes) {
   EXPECT_FALSE(session.send(bytes_of("x")).ok());
 }
 
+// Trap C12: the look-up fails three times and then works.
 TEST(Connect, NameThatIsFoundAtTheFourthTry) {
   auto tries = std::make_shared<std::atomic<int>>(0);
   Node server, client([tries](engine::Hooks&hooks) {
@@ -54,6 +57,7 @@ TEST(Connect, NameThatIsFoundAtTheFourthTry) {
   EXPECT_EQ(*tries, 4);
 }
 
+// Trap C12: a first connect always ends, one way or the other.
 TEST(Connect, NameThatIsNeverFoundEndsWithItsReason) {
   Node client([](engine::Hooks& hooks) {
     hooks.resolve = [](const rail::HostPort&) -> Result<std::vector<rail::SocketAddress>> {
@@ -101,6 +105,30 @@ TEST(Connect, SlowLookUpHoldsUpNobodyElse) {
   EXPECT_EQ(slow->opened, 0);
   *release = true;
   EXPECT_TRUE(until({&client, &server}, [&] { return slow->opened == 1; }));
+}
+
+// Trap C12: also when the look-up never answers.
+TEST(Connect, LookUpThatHangsEndsAtTheDeadline) {
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  {
+    Node client([release](engine::Hooks& hooks) {
+      hooks.resolve = [release](const rail::HostPort&) -> Result<std::vector<rail::SocketAddress>> {
+        while (!*release) std::this_thread::sleep_for(1ms);
+        return Error{Code::not_found, "too late"};
+      };
+    });
+    auto handler = std::make_shared<Recorder>();
+    Session session = client.connect("slow:1", handler, {}, {}, 100ms);
+    const Nanos begin = monotonic_now();
+    ASSERT_TRUE(until({&client}, [&] { return handler->closed != 0; }));
+    EXPECT_GE(monotonic_now() - begin, 90 * kMillisecond);
+    EXPECT_LT(monotonic_now() - begin, 2 * kSecond);
+    EXPECT_EQ(handler->reason, Reason::connect_timeout) << handler->text;
+    EXPECT_EQ(session.send(bytes_of("x")).value(), SendResult::kClosed);
+    *release = true;  // the answer comes, and finds nobody
+    pass({&client}, 20ms);
+    EXPECT_EQ(handler->closed, 1);
+  }
 }
 
 TEST(Connect, LookUpThatOutlivesItsContext) {

@@ -1,4 +1,5 @@
 // TCP connections that break, hang or never come back, under traffic.
+#include <algorithm>
 #include <csignal>
 #include <sys/wait.h>
 #include <thread>
@@ -229,13 +230,16 @@ class Peer : public ::testing::Test {
   Session session;
 };
 
-// Trap F8: a final error by the deadline, not "try again" for ever.
+// Trap F8: a final error by the deadline, not "try again" for ever. What becomes of each message is known: they are
+// numbered, and their positions written down.
 TEST_F(Peer, KilledUnderTrafficEndsTheSessionByTheDeadline) {
   Process server(options);
+  handler->keep = true;
   open(server.address());
-  int sent = 0;
+  std::vector<std::int64_t> ends;
   const auto pump = [&] {
-    if (session.send(bytes_of("x")).ok()) ++sent;
+    const SendResult result = session.send(bytes_of(std::to_string(ends.size())));
+    if (result.ok()) ends.push_back(result.value());
   };
   ASSERT_TRUE(until(
       {&client}, [&] { return handler->received > 100; }, 5s, pump));
@@ -245,10 +249,23 @@ TEST_F(Peer, KilledUnderTrafficEndsTheSessionByTheDeadline) {
       {&client}, [&] { return handler->closed != 0; }, 5s, pump));
   EXPECT_LT(monotonic_now() - begin, 2 * kSecond);
   EXPECT_EQ(handler->reason, Reason::session_deadline) << handler->text;
-  // Each message was answered, or comes back; the answer to one that was delivered may be missing.
-  EXPECT_GE(handler->undelivered.size() + handler->received, 1u);
-  EXPECT_LE(static_cast<int>(handler->undelivered.size()), sent);
   EXPECT_EQ(session.send(bytes_of("x")).value(), SendResult::kClosed);
+  // The answers are those to the first messages, in order, each once.
+  for (std::size_t i = 0; i != handler->messages.size(); ++i)
+    ASSERT_EQ(handler->messages[i], std::to_string(i));
+  // What comes back is exactly what the peer has not reported delivered, in order, each once.
+  const auto peer_delivered = static_cast<std::int64_t>(session.info().peer_delivered);
+  const auto first =
+      static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), peer_delivered) - ends.begin());
+  ASSERT_EQ(handler->undelivered.size(), ends.size() - first);
+  EXPECT_GT(handler->undelivered.size(), 0u);
+  for (std::size_t i = 0; i != handler->undelivered.size(); ++i) {
+    ASSERT_EQ(handler->undelivered[i], std::to_string(first + i));
+    // Nothing that was answered is said not to have been sent.
+    if (first + i < handler->messages.size()) {
+      ASSERT_EQ(handler->fates[i], Fate::unknown);
+    }
+  }
 }
 
 TEST_F(Peer, StartedAgainIsToldFromSilent) {

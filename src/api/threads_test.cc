@@ -344,7 +344,7 @@ TEST(Many, TwoHundredSessionsWorkAndAreSmall) {
 
 // ---------------------------------------------------------------- ends of processes (trap B3)
 
-// exit() while eight sessions live and engines run in threads.
+// Trap B3: exit() while eight sessions live and engines run in threads.
 TEST(Exit, WithEightLiveSessions) {
   const bool slow =
       resident_bytes() > (std::size_t{64} << 20);  // a sanitizer's shadow: each process costs more

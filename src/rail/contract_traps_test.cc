@@ -20,7 +20,7 @@ constexpr bool kSanitized = false;
 
 }  // namespace
 
-// F12: positions at which a 16, 31, 32 or 63 bit counter would turn over.
+// Trap F12: positions at which a 16, 31, 32 or 63 bit counter would turn over.
 TEST_P(RailContract, StartPositionsJustBelowPowersOfTwo) {
   for (const unsigned bits : {16u, 31u, 32u, 63u}) {
     for (const std::uint64_t below : {8u, 64u, 4096u, 40000u}) {
@@ -33,7 +33,7 @@ TEST_P(RailContract, StartPositionsJustBelowPowersOfTwo) {
   }
 }
 
-// F13: the smallest ring, every size up to the largest frame ten times, then small ones, a million messages.
+// Trap F13: the smallest ring, every size up to the largest frame ten times, then small ones, a million messages.
 TEST_P(RailContract, AMillionMessagesThroughTheSmallestRing) {
   const std::size_t messages =
       kSanitized ? std::min<std::size_t>(GetParam().soak_messages, 30'000) : GetParam().soak_messages;
