@@ -71,5 +71,19 @@ TEST(Inside, DiallingAgainFromOnClosedEndsWithTheEngine) {
   EXPECT_FALSE(handler->dialled);
 }
 
+// What ends with the engine may be gone already when a stranger's START would still make a session.
+TEST(Inside, AnEngineThatEndsAcceptsNobody) {
+  Node server, client;
+  const std::string address = server.listen();
+  Session first = client.connect(address, std::make_shared<Recorder>());
+  ASSERT_TRUE(until({&server, &client}, [&] { return first.info().rail == Rail::shm; }));
+  Session second = client.connect(address, std::make_shared<Recorder>());
+  // Its START is on its way when it is told.
+  ASSERT_TRUE(until({&server, &client}, [&] { return second.open(); }));
+  const std::size_t accepted = server.accepted.size();
+  server.engine.reset();  // waits for the fence of the first one's rail, and looks at descriptors meanwhile
+  EXPECT_EQ(server.accepted.size(), accepted);
+}
+
 }  // namespace
 }  // namespace twinrail::testing

@@ -184,6 +184,8 @@ void Loop::end() {
     sessions_[i]->abandon(Reason::abandoned, "the engine ended", now_);
     sessions_[i]->finish_with_engine();
   }
+  // Nobody comes in any more, and only last words are still sent.
+  std::erase_if(doors_, [](const std::unique_ptr<Door>& door) { return !door->lingers(); });
   const auto out = [this] {
     return std::any_of(sessions_.begin(), sessions_.end(),
                        [](const auto& session) { return session->jobs() != 0; });

@@ -46,7 +46,7 @@ void Reception::forget(Arrival& arrival) {
 // Makes the session that a pending handshake was about. The registry has it alive already.
 std::shared_ptr<Session> Reception::settle(std::uint64_t id, Nanos now) {
   const auto at = pending_.find(id);
-  if (at == pending_.end()) return nullptr;
+  if (at == pending_.end() || loop_.ending()) return nullptr;
   const Pending pending = std::move(at->second);
   pending_.erase(at);
   auto session = std::make_shared<Session>(loop_, pending.settings->session, pending.from);
