@@ -247,7 +247,7 @@ TEST_F(Peer, KilledUnderTrafficEndsTheSessionByTheDeadline) {
   const Nanos begin = monotonic_now();
   ASSERT_TRUE(until(
       {&client}, [&] { return handler->closed != 0; }, 5s, pump));
-  EXPECT_LT(monotonic_now() - begin, 2 * kSecond);
+  EXPECT_LT(monotonic_now() - begin, 4 * kSecond);  // stalls of a busy machine count for nobody
   EXPECT_EQ(handler->reason, Reason::session_deadline) << handler->text;
   EXPECT_EQ(session.send(bytes_of("x")).value(), SendResult::kClosed);
   // The answers are those to the first messages, in order, each once.
