@@ -144,9 +144,10 @@ class Abuse(unittest.TestCase):
                     self.failed((done.returncode, done.stdout, done.stderr), why)
 
     def test_a_reader_that_has_seen_enough_is_no_news(self):
-        process = self.start("knobs")
-        process.stdout.close()
-        process.stdout = None
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        process = self.start("knobs", stdout=write_end)
+        os.close(write_end)
         self.assertEqual(program.finish(process), (1, "", ""))
 
     def test_closed_standard_streams_do_not_become_sockets(self):
