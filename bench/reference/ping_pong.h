@@ -1,10 +1,8 @@
 // Purpose: the limit of any shared-memory rail: one word bounced between two processes, nothing else. Also
-// the
-//          core-to-core probe that brackets every other measurement.
+//          the core-to-core probe that brackets every other measurement.
 // Thread:  see two_processes.h; one writer for each of the two lines.
 // Units:   a sample is one whole round trip and contains one clock read (about 20 to 30 ns), as a sample of
-// any
-//          latency test does that reports percentiles.
+//        any latency test does that reports percentiles.
 // Cost:    200,000 round trips take about 0.15 s.
 // Source:  no protocol; the two lines are what two cores need at least to hand a word over and back.
 #pragma once

@@ -1,6 +1,5 @@
 // Purpose: the limit of a one-way stream between two processes: a bare ring with one producer and one
-// consumer. No
-//          frames, no session, no second rail: fixed slots, an index each way.
+//          consumer. No frames, no session, no second rail: fixed slots, an index each way.
 // Thread:  see two_processes.h. The producer writes `produced` and the slots, the consumer writes `consumed`.
 // Units:   slot and ring in bytes; `publish_every` in messages.
 // Cost:    per message one copy of the payload in, one read of every byte out (eight at a time, as a sum).

@@ -1,4 +1,5 @@
-// Purpose: the limit of a TCP rail: raw sockets over loopback, non-blocking, busy-polled, TCP_NODELAY, nothing framed.
+// Purpose: the limit of a TCP rail: raw sockets over loopback, non-blocking, busy-polled, TCP_NODELAY,
+//          nothing framed.
 // Thread:  see two_processes.h. One connection; the parent dials, the child accepts.
 // Units:   bytes and messages; a message is `message_bytes` long at both ends and has no header.
 // Cost:    two system calls a message and side (and those that find nothing while waiting).

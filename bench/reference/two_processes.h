@@ -1,11 +1,12 @@
 // Purpose: what every bare baseline needs: two processes, each pinned to a CPU, over one piece of shared
-// memory. Thread:  one thread a process; run_pair() forks, so the caller must be single-threaded. Ownership:
-// SharedMemory owns its mapping; the child inherits it and leaves by _exit. Units:   nanoseconds of
-// CLOCK_MONOTONIC; CPU time of the whole process. Cost:    a fork and a few hundred page faults a run, all
-// outside the measured part. Failures: a baseline that cannot be set up prints one line and ends the program
-// with status 1; a peer that
-//          hangs is ended by the alarm of arm_deadline(). Neither belongs in a library; this is a measuring
-//          tool.
+//          memory.
+// Thread:  one thread a process; run_pair() forks, so the caller must be single-threaded.
+// Ownership: SharedMemory owns its mapping; the child inherits it and leaves by _exit.
+// Units:   nanoseconds of CLOCK_MONOTONIC; CPU time of the whole process.
+// Cost:    a fork and a few hundred page faults a run, all outside the measured part.
+// Failures: a baseline that cannot be set up prints one line and ends the program with status 1; a peer that
+//           hangs is ended by the alarm of arm_deadline(). Neither belongs in a library; this is a measuring
+//           tool.
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // Purpose: the context of a process (who it is, its set-up worker) and the engines that drive its sessions,
 //          one thread each.
 // Thread: Context may be shared. An Engine belongs to the thread that calls run() or poll(); stop() and
-//         post() may be called from anywhere.
-// Inside: what an engine calls (handlers, done callbacks of calls, posted work) runs within a turn, and turns do not
-//         nest: there poll() does nothing and answers false, run() returns, run_until() asks done() once, and
-//         drain() begins to close and answers whether that is over. Do not wait there; return. An Engine is not
-//         destroyed from inside either. connect(), listen(), post() and stop() are fine.
+//         post() may be called from anywhere. Inside: what an engine calls (handlers, done callbacks of
+//         calls, posted work) runs within a turn, and turns do not nest: there poll() does nothing and
+//         answers false, run() returns, run_until() asks done() once, and drain() begins to close and answers
+//         whether that is over. Do not wait there; return. An Engine is not destroyed from inside either.
+//         connect(), listen(), post() and stop() are fine.
 // Ownership: Engine keeps its Context alive; sessions end with their Engine.
 // Cost: blocking engines use near 0 % CPU when nothing happens; busy_spin ones a core.
 // Failures: Result with one line that says what to do.

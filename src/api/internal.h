@@ -1,6 +1,7 @@
 // Purpose: a way behind the public face for this repository's own tools and tests: fault decorators, a name
 //          service that fails, start positions, what a core knows.
-// Thread: as the things it leads to. Stability: none; applications do not include this.
+// Thread: as the things it leads to.
+// Stability: none; applications do not include this.
 #pragma once
 
 #include "engine/loop.h"

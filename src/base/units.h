@@ -1,9 +1,11 @@
-// Purpose: durations and sizes as people write them in options, files and results: `2ms`, `1.5s`, `64k`, `1GiB`.
+// Purpose: durations and sizes as people write them in options, files and results: `2ms`, `1.5s`, `64k`,
+//          `1GiB`.
 // Thread: pure functions.
-// Units: durations are nanoseconds; sizes are bytes, and their prefixes are powers of 1024 (k = K = KiB = 1024).
+// Units: durations are nanoseconds; sizes are bytes, and their prefixes are powers of 1024 (k = K = KiB =
+//        1024).
 // Cost: cold path; formatting allocates the text.
-// Failures: an Error{invalid_argument} of one line that quotes the input and says what is accepted. `auto` and other
-//           words that an option knows are the caller's: it looks for them first.
+// Failures: an Error{invalid_argument} of one line that quotes the input and says what is accepted. `auto`
+//           and other words that an option knows are the caller's: it looks for them first.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Purpose: what the engines of one process share: who the process is, its sessions, its worker threads.
-// Thread: any. Ownership: engines hold it shared.
+// Thread: any.
+// Ownership: engines hold it shared.
 #pragma once
 
 #include "engine/registry.h"

@@ -2,8 +2,8 @@
 //          hear the answer.
 // Thread: the engine's; the look-up runs on a worker.
 // Ownership: a door of the loop; tells its owner once, unless cancelled.
-// Failures: a reason and a line in DialResult; every step has a deadline. A look-up that is given up goes on at
-//           the worker, which nobody can interrupt; its answer is dropped.
+// Failures: a reason and a line in DialResult; every step has a deadline. A look-up that is given up goes on
+//           at the worker, which nobody can interrupt; its answer is dropped.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // Purpose: everything of an engine that is not a session but waits for a descriptor or a time: listeners,
 //          arrivals, dials, connections that linger.
-// Thread: the engine's. Ownership: the loop owns doors; one that is done goes at the end of the turn.
+// Thread: the engine's.
+// Ownership: the loop owns doors; one that is done goes at the end of the turn.
 #pragma once
 
 #include "engine/deadline_heap.h"

@@ -1,6 +1,8 @@
 // Purpose: a non-blocking connection while it shakes hands: whole messages in and out, a bounded buffer.
-// Thread: one owner. Ownership: owns the socket until take().
-// Cost: cold path; the input buffer is on the object, so that a connection that says nothing costs nothing more.
+// Thread: one owner.
+// Ownership: owns the socket until take().
+// Cost: cold path; the input buffer is on the object, so that a connection that says nothing costs nothing
+//       more.
 // Failures: by value.
 #pragma once
 

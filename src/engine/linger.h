@@ -1,7 +1,9 @@
 // Purpose: ends a TCP connection so that the peer reads our last bytes: sends what waits, says that nothing
 //          follows, reads and drops what still comes until the peer has closed too. Closing at once would
 //          answer late bytes with a reset, which can overtake ours.
-// Thread: the engine's. Ownership: a door of the loop. Failures: none; a bound in time and bytes.
+// Thread: the engine's.
+// Ownership: a door of the loop.
+// Failures: none; a bound in time and bytes.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Purpose: an epoll set whose entries cannot be mistaken: an event of a removed entry is dropped, also when its
-//          number is in use again.
+// Purpose: an epoll set whose entries cannot be mistaken: an event of a removed entry is dropped, also when
+//          its number is in use again.
 // Thread: one owner.
 // Ownership: looks at descriptors and at who is told; both leave by remove() before they die. (Closing a
 //            descriptor is not enough: a peer process may hold the same open file, a doorbell for example.)

@@ -1,5 +1,5 @@
-// Purpose: the passive side of connections: listeners, and arrivals until they have become a session's or were
-//          turned away.
+// Purpose: the passive side of connections: listeners, and arrivals until they have become a session's or
+//          were turned away.
 // Thread: the engine's.
 // Ownership: listeners and arrivals are doors of the loop; the reception knows them.
 // Cost: an arrival costs a socket and about 2 KiB, for the handshake's time at most; of a process that says

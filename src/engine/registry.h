@@ -1,5 +1,5 @@
-// Purpose: all sessions of a process: which engine has which, and the verdicts on who may open, keep or resume
-//          one.
+// Purpose: all sessions of a process: which engine has which, and the verdicts on who may open, keep or
+//          resume one.
 // Thread: any; a mutex inside. Cold path only.
 // Ownership: holds the inboxes of engines weakly.
 // Failures: as session/rendezvous.h says.

@@ -1,10 +1,10 @@
 // Purpose: one session of an engine: a session core with its sockets, set-ups and fences, from the first dial
 //          to the end.
 // Thread: the engine's.
-// Ownership: the loop and the application's handle share it; owns the core. Jobs of the worker hold it, so the
-//            core outlives what is fenced.
-// Cost: turn() is the hot path: two virtual calls and what the rails cost; quiet() is what a spinning loop pays while
-//       nothing comes.
+// Ownership: the loop and the application's handle share it; owns the core. Jobs of the worker hold it, so
+//            the core outlives what is fenced.
+// Cost: turn() is the hot path: two virtual calls and what the rails cost; quiet() is what a spinning loop
+//       pays while nothing comes.
 // Failures: the session ends with a reason, told once to its client.
 #pragma once
 

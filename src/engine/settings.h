@@ -1,6 +1,7 @@
 // Purpose: what an engine, a context and a session are made with, in the terms of the layers below; src/api
 //          fills them in from the public options.
-// Thread: plain values. Units: nanoseconds, bytes.
+// Thread: plain values.
+// Units: nanoseconds, bytes.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // Purpose: the time of a turn, without asking the clock on every turn of a spinning loop.
-// Thread: one owner. Units: nanoseconds of monotonic_now(), never going back; at most kStale cycles of the
-//         time stamp counter late, which is less than 2 us on any processor that has one.
+// Thread: one owner.
+// Units: nanoseconds of monotonic_now(), never going back; at most kStale cycles of the time stamp counter
+//        late, which is less than 2 us on any processor that has one.
 // Cost: a read of the time stamp counter (a third of a clock read); elsewhere than on x86 a clock read.
 #pragma once
 

@@ -1,5 +1,6 @@
 // Purpose: a file descriptor that closes itself.
-// Thread: one owner. Ownership: get() lends, take() gives away.
+// Thread: one owner.
+// Ownership: get() lends, take() gives away.
 #pragma once
 
 #include <unistd.h>

@@ -9,9 +9,11 @@
 //            guarantees that (rule 4).
 // Units: positions in bytes, times in nanoseconds of the caller's clock.
 // Cost: one indirect call a batch. No allocation and no system call a message on rails that do not need one.
-// Failures: a rail that fails says so once by poll().failed and failure(); it then takes and publishes nothing more
-//           until fence(). Control still goes out by poll() when only receiving failed: the peer shall hear why. A rail may also stay silent for ever: that is for the session to notice.
-// Source: design sections 2 and 3. The contract test (rail/contract_test.h) runs unchanged against every rail.
+// Failures: a rail that fails says so once by poll().failed and failure(); it then takes and publishes
+//           nothing more until fence(). Control still goes out by poll() when only receiving failed: the peer
+//           shall hear why. A rail may also stay silent for ever: that is for the session to notice.
+// Source: design sections 2 and 3. The contract test (rail/contract_test.h) runs unchanged against every
+//         rail.
 #pragma once
 
 #include <atomic>

@@ -4,8 +4,8 @@
 //         reads published bytes through its own mapping.
 // Ownership: the Memory is shared with rails that hold it past the ring's end.
 // Units: positions are bytes that never wrap; position p lives at p mod size.
-// Cost: claim and commit touch the frame's own lines and this object; no allocation, no system call. Every 32nd
-//       part of the ring, and when it is full, claim takes a longer way.
+// Cost: claim and commit touch the frame's own lines and this object; no allocation, no system call. Every
+//       32nd part of the ring, and when it is full, claim takes a longer way.
 // Failures: claim answers nullptr when the ring is full, and for a payload beyond largest_payload(), which no
 //           waiting helps: callers check that first.
 // Source: design rules 1 (identity) and 4 (reuse); docs/ring.md.

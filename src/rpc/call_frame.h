@@ -1,5 +1,7 @@
 // Purpose: the payload of request and reply frames: the call's number, then the application's bytes.
-// Thread: pure functions. Units: bytes. Source: docs/wire.md (frames).
+// Thread: pure functions.
+// Units: bytes.
+// Source: docs/wire.md (frames).
 #pragma once
 
 #include <cstring>

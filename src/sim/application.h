@@ -1,5 +1,5 @@
-// Purpose: the application of one side: sends what its ledger says, receives and compares, keeps views for a while and
-//          lets go of them in any order.
+// Purpose: the application of one side: sends what its ledger says, receives and compares, keeps views for a
+//          while and lets go of them in any order.
 // Thread: one owner.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Purpose: the five rules of the rings, and what a session owes its application, checked at every step from what is known
-//          independently of the product: the ledgers, the applications' own books, the devices.
+// Purpose: the five rules of the rings, and what a session owes its application, checked at every step from
+//          what is known independently of the product: the ledgers, the applications' own books, the devices.
 // Thread: one owner.
 // Source: design section 2, rules 1 to 5; section 3, "The end".
 #pragma once

@@ -1,5 +1,5 @@
-// Purpose: the fast rails' side of the simulated world: what all links of a session share (faults, delays), and what a
-//          link of one epoch shows to the checker.
+// Purpose: the fast rails' side of the simulated world: what all links of a session share (faults, delays),
+//          and what a link of one epoch shows to the checker.
 // Thread: one owner.
 #pragma once
 

@@ -1,6 +1,7 @@
-// Purpose: what one direction of a session has to carry, written down without the product's help: which message has
-//          which content, where every byte of the stream belongs, what was delivered.
-// Thread: one owner. Units: positions in bytes.
+// Purpose: what one direction of a session has to carry, written down without the product's help: which
+//          message has which content, where every byte of the stream belongs, what was delivered.
+// Thread: one owner.
+// Units: positions in bytes.
 // Cost: keeps the whole stream of a schedule in memory (some 100 KiB).
 // Source: design rules 1 to 3; the frame's form is spelled out here a second time on purpose.
 #pragma once

@@ -1,5 +1,7 @@
-// Purpose: byte streams between the two simulated hosts: delayed, bounded, moved in pieces, cut, reset, swallowed.
-// Thread: one owner. Ownership: a stream keeps its connection alive; destroying it closes it.
+// Purpose: byte streams between the two simulated hosts: delayed, bounded, moved in pieces, cut, reset,
+//          swallowed.
+// Thread: one owner.
+// Ownership: a stream keeps its connection alive; destroying it closes it.
 // Units: bytes, virtual nanoseconds.
 // Failures: as a kernel shows them: would_block, closed, ECONNRESET.
 #pragma once

@@ -1,6 +1,7 @@
-// Purpose: one simulated process: a session core, its application, and the host that a core asks for connections, rails
-//          and fences. Its kernel and its devices live on when it is stopped.
-// Thread: one owner. Units: virtual nanoseconds; the core sees the clock of this host, which is offset.
+// Purpose: one simulated process: a session core, its application, and the host that a core asks for
+//          connections, rails and fences. Its kernel and its devices live on when it is stopped.
+// Thread: one owner.
+// Units: virtual nanoseconds; the core sees the clock of this host, which is offset.
 // Source: design section 3; the product's Rendezvous decides about RESUME here too.
 #pragma once
 

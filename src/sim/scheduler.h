@@ -1,5 +1,6 @@
 // Purpose: virtual time: what is to happen, in the order in which it happens.
-// Thread: one owner. Units: nanoseconds since the schedule began.
+// Thread: one owner.
+// Units: nanoseconds since the schedule began.
 // Cost: a heap operation an event. Nothing here reads a clock: a schedule depends on its seed only.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Purpose: a fast rail like shared memory: nothing is copied, the receiver reads the sender's ring in place and a
-//          publication is one word.
+// Purpose: a fast rail like shared memory: nothing is copied, the receiver reads the sender's ring in place
+//          and a publication is one word.
 // Thread: one owner.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Purpose: one schedule: two processes, a network, devices, faults, in virtual time, from a seed to a verdict.
+// Purpose: one schedule: two processes, a network, devices, faults, in virtual time, from a seed to a
+//          verdict.
 // Thread: one owner. Several Worlds are independent of each other.
 // Cost: about a millisecond of processor time; no system call but the rings' memory.
 #pragma once

@@ -1,8 +1,9 @@
-// Purpose: a fast rail whose device writes the peer's memory: a model of a reliable queue pair, with what was measured on
-//          real ones. The device reads the source some time after publish(), lands the bytes some time later, maybe in
-//          pieces, then publishes; a send completion can come before the bytes have landed; after an error some of
-//          what was posted still lands, as late as the receiver's fence.
-// Thread: one owner. Units: positions in bytes, virtual nanoseconds.
+// Purpose: a fast rail whose device writes the peer's memory: a model of a reliable queue pair, with what was
+//          measured on real ones. The device reads the source some time after publish(), lands the bytes some
+//          time later, maybe in pieces, then publishes; a send completion can come before the bytes have
+//          landed; after an error some of what was posted still lands, as late as the receiver's fence.
+// Thread: one owner.
+// Units: positions in bytes, virtual nanoseconds.
 // Source: design section 2, rules 4 and 5.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Purpose: two contexts with an engine each in one thread, polled in turns, and handlers that write everything down.
+// Purpose: two contexts with an engine each in one thread, polled in turns, and handlers that write
+//          everything down.
 // Thread: one.
 #pragma once
 

@@ -1,6 +1,5 @@
 // Purpose: the seed of a random test: TWINRAIL_SEED from the environment, or a new one; printed either way,
-// so
-//          that a failed run can be repeated.
+//          so that a failed run can be repeated.
 // Thread: any.
 #pragma once
 

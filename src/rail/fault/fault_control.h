@@ -1,8 +1,8 @@
-// Purpose: the handle by which a test, the demo or `send --cut-every` makes rails fail: what is dropped, delayed, cut.
-//          One control serves every rail that was made with it, one after the other or at once.
+// Purpose: the handle by which a test, the demo or `send --cut-every` makes rails fail: what is dropped,
+//          delayed, cut. One control serves every rail that was made with it, one after the other or at once.
 // Thread: any. A change is seen by a rail at its next call on the engine's thread.
-// Ownership: shared by its rails and by whoever gives the commands. Keeps rails that were retired while they held
-//            swallowed publications, until those have landed.
+// Ownership: shared by its rails and by whoever gives the commands. Keeps rails that were retired while they
+//            held swallowed publications, until those have landed.
 // Units: nanoseconds of the clock that the rails are polled with; chances in millionths.
 // Cost: a rail looks at one atomic for every call while nothing is wrong.
 #pragma once

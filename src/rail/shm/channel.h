@@ -1,7 +1,8 @@
 // Purpose: one connection of a shared-memory set-up: whole messages with descriptors, bounded in time.
-// Thread: the worker that sets the rail up. Ownership: owns its socket; received descriptors close
-// themselves. Failures: nothing (success) or a reason and a line. Source: unix(7): SCM_RIGHTS, SO_PEERCRED,
-// SOCK_SEQPACKET.
+// Thread: the worker that sets the rail up.
+// Ownership: owns its socket; received descriptors close themselves.
+// Failures: nothing (success) or a reason and a line.
+// Source: unix(7): SCM_RIGHTS, SO_PEERCRED, SOCK_SEQPACKET.
 #pragma once
 
 #include <optional>

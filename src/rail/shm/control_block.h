@@ -1,7 +1,6 @@
 // Purpose: the words that one end of a same-host rail shows to the other, beside its send ring.
 // Thread: written by the owner's engine thread, read by the peer's through a read-only mapping. Each end has
-// its own
-//         block, so no line is ever written from both sides.
+//         its own block, so no line is ever written from both sides.
 // Units: positions in bytes.
 // Cost: what is written for every message has a pair of cache lines to itself.
 // Failures: none; every value that is read from a peer's block is checked by the reader.
@@ -34,8 +33,9 @@ struct ControlBlock {
   /// at both.
   std::atomic<std::uint64_t> mail_posted{0};
 
-  /// The owner's wire::Report in this order: epoch, beat, beat_seen, published, polled, delivered, released. Written in that order and read against it, both
-  /// with release and acquire, so that a reader never sees released > delivered or delivered > published.
+  /// The owner's wire::Report in this order: epoch, beat, beat_seen, published, polled, delivered, released. Written in
+  /// that order and read against it, both with release and acquire, so that a reader never sees released > delivered or
+  /// delivered > published.
   alignas(kNoSharing) std::array<std::atomic<std::uint64_t>, kReportWords> report{};
   /// How many of the peer's messages the owner has taken: their slots may be used again.
   std::atomic<std::uint64_t> mail_taken{0};

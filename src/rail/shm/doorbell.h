@@ -3,9 +3,9 @@
 // Ownership: the maker keeps both ends open. A peer that closes its copy, or dies, is then no hang-up here,
 //            which the poller would report again and again: that it is gone is for TCP to find.
 // Cost: one system call each; none while nobody sleeps.
-// Failures: no call here blocks, whatever the peer does. An eventfd cannot promise that: O_NONBLOCK belongs to
-//           the open file, which the peer shares and may change. Here every call carries MSG_DONTWAIT, and each
-//           end of a pair is an open file of its own.
+// Failures: no call here blocks, whatever the peer does. An eventfd cannot promise that: O_NONBLOCK belongs
+//           to the open file, which the peer shares and may change. Here every call carries MSG_DONTWAIT, and
+//           each end of a pair is an open file of its own.
 // Source: unix(7), send(2).
 #pragma once
 

@@ -1,6 +1,5 @@
 // Purpose: what the two ends of a same-host rail say over a unix socket while it is set up, and the blob by
-// which the
-//          passive end tells, over TCP, where it listens.
+//          which the passive end tells, over TCP, where it listens.
 // Thread: pure functions.
 // Failures: decode answers false for anything but exactly one message of this form.
 // Source: docs/wire.md (shared memory).

@@ -1,15 +1,12 @@
 // Purpose: sets a same-host rail up: the two ends meet at an abstract unix socket and hand each other their
-// sealed
-//          memory and a doorbell. Nothing of it has a name in a file system, so a killed process leaves
-//          nothing behind.
+//          sealed memory and a doorbell. Nothing of it has a name in a file system, so a killed process
+//          leaves nothing behind.
 // Thread: accept() and connect_shm() block, at most until their deadline, so they run on a worker thread.
-// They touch no
-//         ring; make_shm_rail() does and belongs to the engine's thread.
+//         They touch no ring; make_shm_rail() does and belongs to the engine's thread.
 // Ownership: a link owns the peer's mappings and the doorbells; the rail takes it. The ring memory is shared.
 // Units: bytes, nanoseconds of monotonic_now().
 // Failures: a reason and one line: setup_timeout, setup_failed, bad_secret, version_mismatch,
-// geometry_mismatch,
-//           memory_unsealed, refused (another user's process), protocol_error.
+//           geometry_mismatch, memory_unsealed, refused (another user's process), protocol_error.
 // Source: unix(7), memfd_create(2); docs/wire.md (shared memory).
 #pragma once
 

@@ -1,17 +1,13 @@
 // Purpose: the rail between two processes of one host: the receiver reads the sender's ring in place, so
-// nothing is
-//          copied and a publication is one store.
+//          nothing is copied and a publication is one store.
 // Thread: as rail.h says. fence() does not block.
 // Ownership: owns the link. While started, the receive ring reads from the peer's mapping, which views keep
-// alive.
-//            Pins no ring space: a reader that has released a frame does not look at it again.
+//            alive. Pins no ring space: a reader that has released a frame does not look at it again.
 // Units: positions in bytes.
 // Cost: publish is a release store (and a fence and a load when the peer may sleep); poll is an acquire load
-// of one
-//       line. A system call only to wake a peer that sleeps.
+//       of one line. A system call only to wake a peer that sleeps.
 // Failures: protocol_error when a word of the peer's block is one that the protocol does not allow. The
-// peer's death
-//           is not seen here but by TCP.
+//           peer's death is not seen here but by TCP.
 // Source: design section 2 (shm).
 #pragma once
 

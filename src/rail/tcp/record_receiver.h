@@ -1,13 +1,14 @@
 // Purpose: the receiving half of a TcpRail: reads records straight into the receive ring and publishes whole
-// frames. Thread: one owner. Ownership: looks at the receive ring, which outlives it. Units: positions in
-// bytes. Cost: one read a poll when the stream has less than was asked for. Of a large record only what came
-// with its header
-//       is copied. No allocation after construction; what a peer sends never makes it grow.
+//          frames.
+// Thread: one owner.
+// Ownership: looks at the receive ring, which outlives it.
+// Units: positions in bytes.
+// Cost: one read a poll when the stream has less than was asked for. Of a large record only what came with
+//       its header is copied. No allocation after construction; what a peer sends never makes it grow.
 // Failures: failure() says what the peer did wrong, or that the stream broke.
 // Source: design section 2 (tcp). Before every read what lies below published() is sent to a place where it
-// does no
-//         harm: the sender may fill a started record with anything once its ring bytes have been released,
-//         and another rail may have published, and the application read, what comes here late.
+//         does no harm: the sender may fill a started record with anything once its ring bytes have been
+//         released, and another rail may have published, and the application read, what comes here late.
 #pragma once
 
 #include <array>

@@ -1,8 +1,10 @@
 // Purpose: the sending half of a TcpRail: cuts ranges of the send ring into records and puts control between
-// them. Thread: one owner. Ownership: shares the send ring's memory, so that the rest of a started record can
-// be sent to the end. Units: positions in bytes. Cost: a small flush is one copy and one write; a large one
-// is one write of up to sixteen records straight from the
-//       ring. No allocation after construction.
+//          them.
+// Thread: one owner.
+// Ownership: shares the send ring's memory, so that the rest of a started record can be sent to the end.
+// Units: positions in bytes.
+// Cost: a small flush is one copy and one write; a large one is one write of up to sixteen records straight
+//       from the ring. No allocation after construction.
 // Failures: failed() is the errno of the write that broke the stream; nothing is sent after it.
 // Source: design section 2 (tcp); docs/wire.md (records).
 #pragma once

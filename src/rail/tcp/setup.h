@@ -1,8 +1,10 @@
 // Purpose: sockets for TcpRail: addresses, listening, connecting without blocking, the options every
-// connection needs. Thread: any; resolve() may block for as long as the resolver does, so it is called off
-// the loop. Nothing else blocks. Ownership: descriptors close themselves. Failures: one line each that names
-// the address and what to do. Nothing here raises SIGPIPE. Source: tcp(7) (TCP_NOTSENT_LOWAT),
-// getaddrinfo(3).
+//          connection needs.
+// Thread: any; resolve() may block for as long as the resolver does, so it is called off the loop. Nothing
+//         else blocks.
+// Ownership: descriptors close themselves.
+// Failures: one line each that names the address and what to do. Nothing here raises SIGPIPE.
+// Source: tcp(7) (TCP_NOTSENT_LOWAT), getaddrinfo(3).
 #pragma once
 
 #include <netinet/in.h>

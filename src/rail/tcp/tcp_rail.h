@@ -1,14 +1,13 @@
 // Purpose: the rail over a byte stream: every session starts on it and keeps it as control channel and second
-// rail. Thread: as rail.h says. fence() may block for as long as closing a socket does. Ownership: owns the
-// stream; looks at the rings, which outlive it. Pins no ring space: the receiver discards what lies
-//            below its published position, so completed() is no bound.
+//          rail.
+// Thread: as rail.h says. fence() may block for as long as closing a socket does.
+// Ownership: owns the stream; looks at the rings, which outlive it. Pins no ring space: the receiver discards
+//            what lies below its published position, so completed() is no bound.
 // Units: positions in bytes.
 // Cost: one write a flush and one read a poll on a socket; a flush of up to 2 KiB is one plain send(), report
-// and
-//       control included. No allocation after construction.
+//       and control included. No allocation after construction.
 // Failures: tcp_lost when the stream ends or breaks (what had arrived before is delivered first),
-// protocol_error when
-//           the peer sends what docs/wire.md does not allow.
+//           protocol_error when the peer sends what docs/wire.md does not allow.
 // Source: design section 2 (tcp); docs/wire.md.
 #pragma once
 

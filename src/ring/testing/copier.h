@@ -1,6 +1,5 @@
 // Purpose: for tests: a rail reduced to its one job, copying [from, to) of a send ring to the same positions
-// of a
-//          receive ring in the same process; and payloads that tell which message they belong to.
+//          of a receive ring in the same process; and payloads that tell which message they belong to.
 // Thread: the rings' owner.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Purpose: runs the independent script that compares the demo's logs. Here is only its command line and its verdict.
+// Purpose: runs the independent script that compares the demo's logs. Here is only its command line and its
+//          verdict.
 // Failures: Result when it cannot be run or its answer cannot be read; faults that it found are its answer.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Purpose: the command line of `twinrail`: subcommands, knobs, exit statuses and how errors are told.
 // Thread: the main thread.
-// Failures: whatever is wrong with the command line, a file or a port is ONE line on stderr that says what to do, exit
-//           status 2; what goes wrong while running is exit status 1.
+// Failures: whatever is wrong with the command line, a file or a port is ONE line on stderr that says what to
+//           do, exit status 2; what goes wrong while running is exit status 1.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,7 @@
 // Purpose: CPU time that processes used, and whether there are CPUs to spare.
-// Units: nanoseconds. Cost: one system call. Failures: 0 for a process that is gone.
+// Units: nanoseconds.
+// Cost: one system call.
+// Failures: 0 for a process that is gone.
 #pragma once
 
 #include <cstdint>

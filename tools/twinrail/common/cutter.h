@@ -1,4 +1,5 @@
-// Purpose: cuts this process's fast rails and gives them back, for demos and tests: the fault rail at the engine's seam.
+// Purpose: cuts this process's fast rails and gives them back, for demos and tests: the fault rail at the
+//          engine's seam.
 // Thread: the engine's.
 // Ownership: the context that it was put into keeps what it needs; a Cutter may go first.
 // Failures: none.

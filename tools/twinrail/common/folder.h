@@ -1,4 +1,5 @@
-// Purpose: a folder for a run's files: a temporary one that goes with its owner, or one that the user named and keeps.
+// Purpose: a folder for a run's files: a temporary one that goes with its owner, or one that the user named
+//          and keeps.
 // Thread: one.
 #pragma once
 

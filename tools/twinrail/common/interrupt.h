@@ -1,5 +1,5 @@
-// Purpose: lets a tool end in order, with its temporary files removed, when it is asked to end (SIGINT, SIGTERM,
-//          SIGHUP). A second signal of the kind ends it at once.
+// Purpose: lets a tool end in order, with its temporary files removed, when it is asked to end (SIGINT,
+//          SIGTERM, SIGHUP). A second signal of the kind ends it at once.
 // Thread: any.
 #pragma once
 

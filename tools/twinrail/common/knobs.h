@@ -1,9 +1,9 @@
-// Purpose: every knob of the library as tools see it: name, default, meaning, and where its value comes from. The only
-//          place that reads TWINRAIL_ variables.
-// Thread: the main thread.
-// Order: default, then environment (TWINRAIL_SESSION_SUSPICION), then the TOML file of --config ([session] suspicion),
-//        then the command line (--session-suspicion); the later wins.
-// Failures: an unknown knob or a value that cannot be read is an Error whose message names where it was found.
+// Purpose: every knob of the library as tools see it: name, default, meaning, and where its value comes from.
+//          The only place that reads TWINRAIL_ variables.
+// Thread: the main thread. Order: default, then environment (TWINRAIL_SESSION_SUSPICION), then the TOML file
+//         of --config ([session] suspicion), then the command line (--session-suspicion); the later wins.
+// Failures: an unknown knob or a value that cannot be read is an Error whose message names where it was
+//           found.
 #pragma once
 
 #include <string>

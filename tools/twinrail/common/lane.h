@@ -1,4 +1,5 @@
-// Purpose: which rail carries a session's bytes, as tools that cut rails see it, and what they do to the fast one.
+// Purpose: which rail carries a session's bytes, as tools that cut rails see it, and what they do to the fast
+//          one.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Purpose: the end of a process whose sessions ended before their time.
-// Thread: the engine's. Cost: a round trip to a peer that lives; the bound to one that does not answer.
+// Thread: the engine's.
+// Cost: a round trip to a peer that lives; the bound to one that does not answer.
 // Failures: none.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Purpose: one line on a terminal's stderr that shows how far a tool has come. Nothing where stderr is no terminal.
+// Purpose: one line on a terminal's stderr that shows how far a tool has come. Nothing where stderr is no
+//          terminal.
 // Thread: one.
 // Cost: show() is a clock read; it formats and writes ten times a second at most.
 #pragma once

@@ -1,8 +1,8 @@
 // Purpose: what the program says: results on standard output, the rest on standard error.
 // Thread: the main thread.
 // Cost: one formatting and one write.
-// Failures: a standard error that cannot be written to is nobody's business; one of standard output is remembered, and
-//           the process ends with it (Cli::run).
+// Failures: a standard error that cannot be written to is nobody's business; one of standard output is
+//           remembered, and the process ends with it (Cli::run).
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// Purpose: turns a session's events into the changes of rail that people count, each with the silence in arriving
-//          answers that spans it.
+// Purpose: turns a session's events into the changes of rail that people count, each with the silence in
+//          arriving answers that spans it.
 // Thread: the engine's.
 // Units: nanoseconds of CLOCK_MONOTONIC.
 // Cost: on_arrival() is a store and a test.

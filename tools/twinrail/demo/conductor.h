@@ -1,5 +1,5 @@
-// Purpose: decides how fast the demo's client sends and when the fast rail is cut and given back, so that every run has
-//          its cuts, whatever the machine, and every order of the flow is sent once.
+// Purpose: decides how fast the demo's client sends and when the fast rail is cut and given back, so that
+//          every run has its cuts, whatever the machine, and every order of the flow is sent once.
 // Thread: one. Pure: it is told what was sent and which rail carries the bytes, and is asked what to do.
 // Units: orders.
 // Cost: a few comparisons an order.

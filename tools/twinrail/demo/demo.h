@@ -1,8 +1,8 @@
-// Purpose: what the demo's three processes agree on: the parent (demo.cc), which starts the others, watches them and
-//          tells the result, and the client and the server, which move the orders.
-// Thread: values; each function runs a process's main thread until its part is over.
-// Messages from child to parent are JSON objects with a "type": listening {address}, progress {orders, rail, cuts},
-// result {...}, error {status, message}.
+// Purpose: what the demo's three processes agree on: the parent (demo.cc), which starts the others, watches
+//          them and tells the result, and the client and the server, which move the orders.
+// Thread: values; each function runs a process's main thread until its part is over. Messages from child to
+//         parent are JSON objects with a "type": listening {address}, progress {orders, rail, cuts}, result
+//         {...}, error {status, message}.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
-// Purpose: what a rail costs and gives while it carries the demo's flow: round trips of orders sent one by one, and
-//          rate and CPU time of pipelined ones. What a change of rail touches counts for neither rail.
-// Thread: one. Units: nanoseconds, orders.
+// Purpose: what a rail costs and gives while it carries the demo's flow: round trips of orders sent one by
+//          one, and rate and CPU time of pipelined ones. What a change of rail touches counts for neither
+//          rail.
+// Thread: one.
+// Units: nanoseconds, orders.
 // Cost: two clock reads of processes and some stores where pace or rail change; record() as the histogram's.
 #pragma once
 

@@ -1,15 +1,14 @@
 // A limit order book with price-time priority.
 //
-// Purpose:   the service behind the demo: takes orders one by one and answers each. Two books given the same
-// orders
-//            in the same order have the same digest; one that missed, doubled or swapped an order has not.
-// Thread:    one.
+// Purpose: the service behind the demo: takes orders one by one and answers each. Two books given the same
+//          orders in the same order have the same digest; one that missed, doubled or swapped an order has
+//          not.
+// Thread: one.
 // Ownership: a Book owns its memory; nothing refers into it.
-// Units:     prices in ticks, quantities in lots.
-// Cost:      apply() is O(log price levels), plus one step for each trade. It allocates only while the number
-// of
-//            resting orders or of price levels rises above all it was before.
-// Failures:  bad input is answered with `rejected` and a reason, and changes nothing but the digest.
+// Units: prices in ticks, quantities in lots.
+// Cost: apply() is O(log price levels), plus one step for each trade. It allocates only while the number of
+//       resting orders or of price levels rises above all it was before.
+// Failures: bad input is answered with `rejected` and a reason, and changes nothing but the digest.
 #pragma once
 
 #include <cstddef>

@@ -1,13 +1,12 @@
 // Reader and writer of the order flow's CSV format (docs/orderflow.md).
 //
-// Purpose:   turn a file into orders, strictly: the first byte out of place ends the reading with file, line,
-// column,
-//            what was expected and what was found, and nothing at or behind it is taken.
-// Thread:    one thread for each Reader.
+// Purpose: turn a file into orders, strictly: the first byte out of place ends the reading with file, line,
+//          column, what was expected and what was found, and nothing at or behind it is taken.
+// Thread: one thread for each Reader.
 // Ownership: a Reader owns its descriptor and one buffer of fixed size; orders are copied out.
-// Units:     lines and columns count from 1, columns in bytes.
-// Cost:      next() allocates nothing and costs one system call for each 64 KiB.
-// Failures:  a ParseError, for bad input as for input that cannot be read. It is final.
+// Units: lines and columns count from 1, columns in bytes.
+// Cost: next() allocates nothing and costs one system call for each 64 KiB.
+// Failures: a ParseError, for bad input as for input that cannot be read. It is final.
 #pragma once
 
 #include <cstddef>

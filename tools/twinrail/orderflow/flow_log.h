@@ -1,12 +1,13 @@
 // The log that each of the demo's processes keeps of what it sent and what it was delivered.
 //
-// Purpose:   evidence for tools/checker/check_logs.py, which shares no code with this. Format:
-// docs/orderflow.md. Thread:    one for each FlowLog. Ownership: owns its descriptor and one buffer of
-// kBufferBytes. Cost:      a record is the payload's digest and 16 bytes into the buffer; one write(2) for
-// 4,096 records. Failures:  a full disk or any other failed write ends the logging, not the process: further
-// records are dropped,
-//            and close() says what happened. A log without its end record is taken by the checker as cut
-//            short.
+// Purpose: evidence for tools/checker/check_logs.py, which shares no code with this. Format:
+//          docs/orderflow.md.
+// Thread: one for each FlowLog.
+// Ownership: owns its descriptor and one buffer of kBufferBytes.
+// Cost: a record is the payload's digest and 16 bytes into the buffer; one write(2) for 4,096 records.
+// Failures: a full disk or any other failed write ends the logging, not the process: further records are
+//           dropped, and close() says what happened. A log without its end record is taken by the checker as
+//           cut short.
 #pragma once
 
 #include <cstddef>

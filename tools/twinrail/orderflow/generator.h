@@ -1,13 +1,11 @@
 // Seeded order flow: the same seed gives the same orders on every compiler and machine.
 //
-// Purpose:   what the demo sends when it is given no file: a fair price that walks at random, limit orders
-// around
-//            it, many cancels, and market orders that take liquidity.
-// Thread:    one for each Generator.
-// Cost:      one Book::apply() an order, since the flow reacts to the book: cancels name orders that still
-// rest.
-//            No allocation once the flow is in its stride (some thousand orders).
-// Failures:  none; the flow never ends.
+// Purpose: what the demo sends when it is given no file: a fair price that walks at random, limit orders
+//          around it, many cancels, and market orders that take liquidity.
+// Thread: one for each Generator.
+// Cost: one Book::apply() an order, since the flow reacts to the book: cancels name orders that still rest.
+//       No allocation once the flow is in its stride (some thousand orders).
+// Failures: none; the flow never ends.
 #pragma once
 
 #include <cstdint>

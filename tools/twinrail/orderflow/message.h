@@ -1,12 +1,11 @@
 // Binary messages of the demo: an order and an answer, 64 bytes each, little endian; layout in
 // docs/orderflow.md.
 //
-// Purpose:  what the demo's client and server send through a session.
-// Thread:   pure functions.
-// Cost:     a dozen moves; no allocation.
-// Failures: decoding checks size, magic, sequence, enumerations and reserved bytes, and leaves its output untouched on
-// error.
-//           It does not judge ids, prices and quantities: the book answers those.
+// Purpose: what the demo's client and server send through a session.
+// Thread: pure functions.
+// Cost: a dozen moves; no allocation.
+// Failures: decoding checks size, magic, sequence, enumerations and reserved bytes, and leaves its output
+//           untouched on error. It does not judge ids, prices and quantities: the book answers those.
 #pragma once
 
 #include <cstddef>

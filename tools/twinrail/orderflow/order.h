@@ -1,8 +1,8 @@
 // The values of the demo's order flow: an order, and the book's answer to it.
 //
 // Purpose: what the CSV reader, the generator, the message codec and the book exchange. Format:
-// docs/orderflow.md. Units:   prices in ticks, quantities in lots, times in nanoseconds since the flow's
-// start.
+//          docs/orderflow.md.
+// Units: prices in ticks, quantities in lots, times in nanoseconds since the flow's start.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Purpose: when `send --cut-every` cuts the fast rail and when it gives it back, so that both rails carry a fair part of
-//          the content although one may be many times as fast as the other.
+// Purpose: when `send --cut-every` cuts the fast rail and when it gives it back, so that both rails carry a
+//          fair part of the content although one may be many times as fast as the other.
 // Thread: one. Pure.
 // Units: nanoseconds, bytes.
 //

@@ -1,5 +1,5 @@
-// Purpose: the content to send, read straight into ring memory. Where reading can take its time (a pipe, a terminal), a
-//          thread waits for it, so that the engine never does.
+// Purpose: the content to send, read straight into ring memory. Where reading can take its time (a pipe, a
+//          terminal), a thread waits for it, so that the engine never does.
 // Thread: everything on the engine's thread; the thread of its own only waits and posts.
 // Ownership: owns the descriptor unless it is standard input.
 // Cost: one read(2) a piece, and for what is no file a poll(2).

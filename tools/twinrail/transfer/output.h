@@ -1,6 +1,6 @@
-// Purpose: where received content goes: a file that appears under its name when it is whole, or standard output. A thread
-//          of its own writes, straight from the ring, so that a slow disk or pipe holds up the sender (the ring fills) and
-//          not the engine.
+// Purpose: where received content goes: a file that appears under its name when it is whole, or standard
+//          output. A thread of its own writes, straight from the ring, so that a slow disk or pipe holds up
+//          the sender (the ring fills) and not the engine.
 // Thread: open, put, finish and fail on the engine's thread. `told` is called on the writing thread, once.
 // Ownership: what was put is held until it is written. An unfinished temporary file goes with the Output.
 // Cost: a lock and a push a message.
