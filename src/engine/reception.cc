@@ -18,7 +18,7 @@ Result<std::string> Reception::listen(const std::string& address,
   if (!where) return where.error();
   auto addresses = rail::resolve(*where, true);
   if (!addresses) return addresses.error();
-  auto socket = rail::listen_on(addresses->front());
+  auto socket = rail::listen_on_first(*addresses);
   if (!socket) return socket.error();
   const auto bound = rail::local_address(*socket);
   if (!bound) return bound.error();

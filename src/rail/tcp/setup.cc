@@ -138,6 +138,15 @@ Result<Descriptor> listen_on(const SocketAddress& address, int backlog) {
   return socket;
 }
 
+Result<Descriptor> listen_on_first(std::span<const SocketAddress> addresses) {
+  Result<Descriptor> socket = listen_on(addresses.front());
+  for (const SocketAddress& next : addresses.subspan(1)) {
+    if (socket.ok() || socket.error().code == Code::unavailable) break;
+    if (Result<Descriptor> other = listen_on(next)) socket = std::move(other);
+  }
+  return socket;
+}
+
 Result<std::optional<Descriptor>> accept_from(const Descriptor& listener) {
   while (true) {
     Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +42,9 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& where, bool to_listen
 
 /// A non-blocking listening socket. Port 0: the kernel picks one, see local_address.
 Result<Descriptor> listen_on(const SocketAddress& address, int backlog = 128);
+/// On the first of these that this host has: a name may stand for more, as every name does where IPv6 is switched off. A
+/// port that is in use ends the search.
+Result<Descriptor> listen_on_first(std::span<const SocketAddress> addresses);
 /// The next connection, set up as a rail needs it; nothing when there is none now.
 Result<std::optional<Descriptor>> accept_from(const Descriptor& listener);
 

@@ -73,6 +73,16 @@ TEST(Listen, NobodyThereIsNoError) {
   EXPECT_FALSE(accepted->has_value());
 }
 
+TEST(Listen, TakesTheFirstAddressThatThisHostHas) {
+  const std::vector<SocketAddress> addresses{loopback(0, "192.0.2.1"), loopback(), loopback()};
+  const auto listener = listen_on_first(addresses);
+  ASSERT_TRUE(listener.ok()) << listener.error().message;
+  const std::vector<SocketAddress> taken{*local_address(*listener), loopback()};
+  const auto second = listen_on_first(taken);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Code::unavailable) << second.error().message;
+}
+
 TEST(Connect, BothEndsAreSetUpForSmallMessages) {
   for (const char* host : {"127.0.0.1", "::1"}) {
     const auto listener = listen_on(loopback(0, host));
