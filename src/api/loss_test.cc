@@ -295,6 +295,7 @@ TEST(Restart, OfTheDiallerEndsTheOldSession) {
       [&] { proxy.turn(); }));
   proxy.black_hole(true);  // it dies without a word
   old.reset();
+  proxy.reset_all();  // but its kernel answers that it is gone
   Node again(Idle::busy_spin, named);
   Session after = again.connect(address, std::make_shared<Recorder>(), options);
   ASSERT_TRUE(until({&server, &again}, [&] { return after.open() && server.accepted[0]->closed != 0; }));

@@ -65,6 +65,7 @@ struct Traffic {
 struct Failure {
   Reason reason = Reason::none;
   std::string text;
+  bool hung_up = false;  ///< the peer's kernel ended the connection, which it does for a process that is gone
 };
 
 /// What a spinning owner may look at instead of calling poll(): while it is quiet, poll() would find nothing. Kept up to

@@ -156,6 +156,7 @@ bool Core::poll_tcp(Nanos now) {
     if (failure.reason == Reason::protocol_error) {
       protocol_error(failure.text, now);
     } else {
+      peer_hung_up_ = failure.hung_up;
       lose_tcp(failure.reason, failure.text, now);
     }
   }

@@ -75,8 +75,9 @@ class Core {
   /// After RESUME/RESUMED. An older connection, if still here, is given back first.
   void tcp_resumed(std::unique_ptr<rail::Rail> tcp, const wire::Report& peer,
                    std::uint64_t peer_highest_retired, Nanos now);
-  /// Somebody says that the peer's process is a new one, as anybody can: the peer is asked, and unless it answers
-  /// within the bound of silence, the session ends with peer_restarted.
+  /// Somebody says that the peer's process is a new one, as anybody can: the peer is asked. It ends the session only
+  /// when the peer's kernel closed the connection too, and no answer came within the bound of silence; a peer that is
+  /// just silent may be stopped, and delivers when it wakes, so that it has until the session deadline.
   void doubt_peer(Nanos now);
   /// The dial failed. `final` reasons (unknown_session, peer_restarted, bad_secret...) end the session; `text` of
   /// the last of the others is told when the session deadline does.
@@ -240,6 +241,7 @@ class Core {
   Nanos doubted_at_ = 0;  // while doubt_due_ runs
   Nanos redial_delay_ = 0;
   bool dialling_ = false;
+  bool peer_hung_up_ = false;  // the peer's kernel closed the last connection
 
   // Timers; kNever when off.
   Nanos report_due_ = kNever;

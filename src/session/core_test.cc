@@ -23,7 +23,9 @@ class ScriptRail final : public rail::Rail {
     return true;
   }
   void report(const wire::Report&) override {}
-  rail::Poll poll(Nanos) override { return {.control = !coming.empty()}; }
+  rail::Poll poll(Nanos) override {
+    return {.control = !coming.empty(), .failed = failure_.reason != Reason::none};
+  }
   [[nodiscard]] Position polled() const override { return 0; }
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override {
     if (coming.empty()) return false;
@@ -40,6 +42,8 @@ class ScriptRail final : public rail::Rail {
   [[nodiscard]] const rail::Failure& failure() const override { return failure_; }
   [[nodiscard]] const rail::Traffic& traffic() const override { return traffic_; }
   [[nodiscard]] std::string description() const override { return "script"; }
+
+  void hang_up() { failure_ = {Reason::tcp_lost, "closed", true}; }
 
   Position taken = 0;
   std::deque<wire::Control> coming;
@@ -200,6 +204,37 @@ TEST_F(SessionCore, AClosedThatLiesIsAskedAgain) {
   hear({.type = wire::ControlType::closed, .report = reports(72, 72, 72)});
   EXPECT_TRUE(core.ended());
   EXPECT_EQ(host.last.reason, Reason::local_close);
+}
+
+// ---- a peer in doubt
+
+TEST_F(SessionCore, APeerInDoubtThatIsOnlySilentHasUntilTheSessionDeadline) {
+  core.doubt_peer(now);
+  const Nanos doubted = now;
+  while (!core.ended() && now < doubted + 60 * kSecond) core.poll(now += kMillisecond);
+  EXPECT_EQ(host.last.reason, Reason::peer_restarted);
+  EXPECT_GE(now - doubted, Options{}.session_deadline_ns);
+}
+
+TEST_F(SessionCore, APeerInDoubtWhoseKernelHungUpIsGone) {
+  core.doubt_peer(now);
+  const Nanos doubted = now;
+  core.poll(now += kMillisecond);
+  tcp->hang_up();
+  while (!core.ended() && now < doubted + 60 * kSecond) core.poll(now += kMillisecond);
+  EXPECT_EQ(host.last.reason, Reason::peer_restarted);
+  EXPECT_LE(now - doubted, Options{}.tcp_silence_ns + kMillisecond);
+}
+
+TEST_F(SessionCore, APeerThatHungUpBeforeTheDoubtIsGoneToo) {
+  tcp->hang_up();
+  core.poll(now += kMillisecond);
+  core.poll(now += kSecond);
+  core.doubt_peer(now);
+  const Nanos doubted = now;
+  while (!core.ended() && now < doubted + 60 * kSecond) core.poll(now += kMillisecond);
+  EXPECT_EQ(host.last.reason, Reason::peer_restarted);
+  EXPECT_LE(now - doubted, Options{}.tcp_silence_ns + kMillisecond);
 }
 
 // ---- the connection

@@ -25,7 +25,7 @@ void Core::tick(Nanos now) {
   if (closing_ && now >= close_due_) say_close(now);
   if (peer_final_) maybe_say_closed(now);
   if (now >= linger_due_) return end(Reason::peer_closed, {}, now);
-  if (now >= doubt_due_) return end(Reason::peer_restarted, {}, now);
+  if (peer_hung_up_ && now >= doubt_due_) return end(Reason::peer_restarted, {}, now);
   watch_connection(now);
   if (ended_) return;
   if (now >= redial_due_) redial(now);
@@ -35,7 +35,8 @@ void Core::tick(Nanos now) {
 
 void Core::schedule() {
   Nanos next = std::min({report_due_, heartbeat_due_, watch_due_, retire_due_, setup_due_, probe_due_});
-  next = std::min({next, closing_ ? close_due_ : kNever, redial_due_, linger_due_, doubt_due_});
+  next = std::min({next, closing_ ? close_due_ : kNever, redial_due_, linger_due_});
+  if (peer_hung_up_) next = std::min(next, std::max(doubt_due_, last_poll_));  // never late
   if (phase_ == Phase::none && tcp_) next = std::min(next, upgrade_due_);
   if (cut_since_ != kNever) next = std::min(next, cut_since_ + config_.options.session_deadline_ns);
   if (!receive_stopped_) next = std::min(next, lease_end());
@@ -113,13 +114,15 @@ void Core::watch(Nanos now) {
   send_tcp({.type = wire::ControlType::ping, .number = watch_ping_});
 }
 
+// A process that is stopped answers nothing, but keeps its connections, and delivers under its lease when it wakes.
+// One whose kernel closed the connection, and which neither answers nor dials, is gone.
 void Core::doubt_peer(Nanos now) {
   if (ended_ || doubt_due_ != kNever) return;
   doubted_at_ = now;
   doubt_due_ = now + std::min(config_.options.tcp_silence_ns, config_.options.session_deadline_ns / 2);
   lease_ping_ = lease_beat_ = 0;  // the answer to an older question is no answer to this one
   heartbeat(now);
-  next_timer_ = std::min(next_timer_, doubt_due_);
+  if (peer_hung_up_) next_timer_ = std::min(next_timer_, doubt_due_);
 }
 
 void Core::renew_lease(Nanos asked) {
@@ -180,6 +183,7 @@ void Core::adopt_tcp(std::unique_ptr<rail::Rail> tcp, Nanos now) {
   tcp_heard_ = now;
   tcp_carries_ = !fast_carries_ || hedged_;
   dialling_ = false;
+  peer_hung_up_ = false;
   redial_due_ = kNever;
   cut_since_ = kNever;
   last_dial_.clear();
@@ -242,9 +246,10 @@ void Core::watch_connection(Nanos now) {
     transition(Reason::rail_silent, "both rails are silent", now);
   }
   if (now - cut_since_ < options.session_deadline_ns) return;
-  std::string text(sentence(Reason::session_deadline));
+  const Reason reason = doubt_due_ != kNever ? Reason::peer_restarted : Reason::session_deadline;
+  std::string text(sentence(reason));
   if (!last_dial_.empty()) text += " The last dial: " + last_dial_;
-  end(Reason::session_deadline, text, now);
+  end(reason, text, now);
 }
 
 }  // namespace twinrail::session

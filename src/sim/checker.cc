@@ -274,8 +274,9 @@ void Checker::finish() {
     const Ledger& out = ledgers_[side];
     if (s.not_sent_from < out.delivered_count())
       fail(side, "the end: a message came back as not sent, but the peer got it");
-    if (s.end_reason == Reason::session_deadline && out.delivered_count() > s.delivered_at_end)
-      fail(side, "the end: the peer delivered after the sender's deadline");
+    const bool given_up = s.end_reason == Reason::session_deadline || s.end_reason == Reason::peer_restarted;
+    if (given_up && out.delivered_count() > s.delivered_at_end)
+      fail(side, "the end: the peer delivered after its sender had given up");
     const Nanos shortest = std::min({plan_.options.heartbeat_ns, plan_.options.retire_resend_ns,
                                      std::max<Nanos>(plan_.options.suspicion_ns, 1)});
     const auto bound = static_cast<std::uint64_t>(200 + 8 * context_.now() / shortest);

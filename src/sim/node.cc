@@ -201,6 +201,12 @@ void Node::rise() {
   });
 }
 
+void Node::doubt() {
+  post(0, [this] {
+    if (core_) core_->doubt_peer(local_now());
+  });
+}
+
 // ---------------------------------------------------------------- fast rails
 
 void Node::open_rail(const session::OpenRail& what) {

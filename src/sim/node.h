@@ -45,6 +45,8 @@ class Node final : public session::Host {
   void stop_for(Nanos duration);
   [[nodiscard]] Nanos stopped_until() const { return stopped_until_; }
   [[nodiscard]] bool stopped() const { return context_.now() < stopped_until_; }
+  /// Somebody claims the peer's name.
+  void doubt();
   /// The process is gone at once.
   void kill();
   /// A new process in its place, which knows nothing. A dialler opens a new session.

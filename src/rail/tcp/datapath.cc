@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <cstring>
 
 #include "rail/tcp/tcp_rail.h"
@@ -41,7 +42,8 @@ void TcpRail::fail_if_broken(Poll& poll, bool stream_is_empty) {
   if (receiver_.failed()) {
     failure_ = receiver_.failure();
   } else if (sender_.failed() != 0 && stream_is_empty) {
-    failure_ = {Reason::tcp_lost, std::string("writing: ") + std::strerror(sender_.failed())};
+    failure_ = {Reason::tcp_lost, std::string("writing: ") + std::strerror(sender_.failed()),
+                sender_.failed() == EPIPE || sender_.failed() == ECONNRESET};
   } else {
     return;
   }

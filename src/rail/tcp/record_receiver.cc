@@ -1,6 +1,7 @@
 #include "rail/tcp/record_receiver.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace twinrail::rail {
@@ -40,8 +41,10 @@ bool RecordReceiver::receive(ByteStream& stream) {
     if (result.status == IoResult::Status::would_block) break;
     if (result.status == IoResult::Status::closed) {
       fail(Reason::tcp_lost, "the peer closed the connection");
+      failure_.hung_up = true;
     } else if (result.status == IoResult::Status::error) {
       fail(Reason::tcp_lost, std::string("reading: ") + std::strerror(result.error));
+      failure_.hung_up = result.error == ECONNRESET;
     } else {
       progress = true;
       arrived(result.bytes);
