@@ -237,6 +237,18 @@ TEST_F(SessionCore, APeerThatHungUpBeforeTheDoubtIsGoneToo) {
   EXPECT_LE(now - doubted, Options{}.tcp_silence_ns + kMillisecond);
 }
 
+TEST_F(SessionCore, AResumeEndsTheDoubt) {
+  core.doubt_peer(now);
+  tcp->hang_up();
+  core.poll(now += kMillisecond);
+  core.tcp_resumed(script(), {}, 0, now);
+  tcp->hang_up();
+  core.poll(now += kMillisecond);
+  const Nanos lost = now;
+  while (!core.ended() && now < lost + 60 * kSecond) core.poll(now += kMillisecond);
+  EXPECT_EQ(host.last.reason, Reason::session_deadline);
+}
+
 // ---- the connection
 
 class DiallingCore : public SessionCore {

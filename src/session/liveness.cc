@@ -165,6 +165,7 @@ void Core::tcp_resumed(std::unique_ptr<rail::Rail> tcp, const wire::Report& peer
   tcp_taken_ = peer_.published;
   ++totals_.redials;
   redial_delay_ = config_.options.redial_min_ns;
+  doubt_due_ = kNever;  // it knows the secret, and is the process that it was
   transition(Reason::tcp_resumed, {}, now);
   if (peer_highest_retired > highest_retired_)
     on_retire({.type = wire::ControlType::retire, .epoch = peer_highest_retired, .reason = Reason::tcp_lost},
