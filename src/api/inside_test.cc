@@ -1,4 +1,6 @@
 // What an application does to its engine from inside a callback of it.
+#include <thread>
+
 #include "api/testing/world.h"
 
 namespace twinrail::testing {
@@ -69,6 +71,28 @@ TEST(Inside, DiallingAgainFromOnClosedEndsWithTheEngine) {
   }
   EXPECT_EQ(handler->closed, 2);
   EXPECT_FALSE(handler->dialled);
+}
+
+// What one turn leaves in the ring is served by the next, not when a timer looks.
+TEST(Inside, ASleepingEngineDoesNotRestOnABurst) {
+  SessionOptions options;
+  options.fast_rails = false;
+  options.send_ring_bytes = 64 * 1024;
+  Node server(Idle::blocking), client;
+  const std::string address = server.listen(options);
+  Session session = client.connect(address, std::make_shared<Recorder>(), options);
+  ASSERT_TRUE(until({&server, &client}, [&] { return session.open() && server.accepted.size() == 1; }));
+  pass({&server, &client}, 5ms);
+  const std::string message(1000, 'x');
+  constexpr std::uint64_t kBurst = 48;  // three quarters of the ring
+  for (std::uint64_t round = 1; round != 20; ++round) {
+    for (std::uint64_t i = 0; i != kBurst; ++i) ASSERT_TRUE(session.send(bytes_of(message)).ok());
+    for (int turn = 0; turn != 50; ++turn) (void)client.engine->poll();
+    std::this_thread::sleep_for(1ms);
+    for (int turn = 0; turn != 16; ++turn) (void)server.engine->poll();
+    ASSERT_EQ(server.accepted[0]->received, round * kBurst);
+    pass({&server, &client}, 5ms);
+  }
 }
 
 // What ends with the engine may be gone already when a stranger's START would still make a session.

@@ -166,6 +166,7 @@ bool SessionState::drain_outboxes() {
     if (left != Outbox::Front::empty && worst != Outbox::Front::later) worst = left;
   }
   outbox_waits_ = worst != Outbox::Front::empty;
+  outbox_later_ = worst == Outbox::Front::later;
   if (!outbox_waits_ && closing_ && !closed_ && !core_->closing()) {
     sending_ = nullptr;
     session_->close(session_->loop().now());

@@ -61,6 +61,10 @@ class SessionState final : public engine::Client,
   [[nodiscard]] bool wants_turns() const override {
     return outbox_waits_ || blocked_ || core_->send_ring().tail() != flushed_;
   }
+  // Frames beyond serve_frames()'s share, or an outbox whose lock a sender held: it does not nudge again.
+  [[nodiscard]] bool unfinished() const override {
+    return outbox_later_ || (handler_ != nullptr && core_->receivable());
+  }
 
   // engine::Nudgeable
   void nudged() override;
@@ -101,6 +105,7 @@ class SessionState final : public engine::Client,
   bool closed_ = false;
   bool closing_ = false;
   bool outbox_waits_ = false;
+  bool outbox_later_ = false;  // its sender is just putting something in
   rpc::PendingCalls<Done> calls_;
   std::shared_ptr<engine::Session> session_;
   Outbox outbox_;

@@ -109,7 +109,7 @@ bool Session::turn(Nanos now) {
 // and says so when something came meanwhile.
 bool Session::may_rest(bool moved) {
   rail::Rail* fast = core_->fast();
-  if (moved && fast != nullptr) return false;
+  if ((moved && fast != nullptr) || client_->unfinished()) return false;
   rail::Rail* tcp = core_->tcp();
   if (tcp != nullptr && !tcp->arm()) return false;
   // The kernel refused to watch a descriptor: until it does we look ourselves.

@@ -35,6 +35,8 @@ class Client {
   [[nodiscard]] virtual Nanos next_deadline() const { return kNever; }
   /// serve() has something to try on every turn.
   [[nodiscard]] virtual bool wants_turns() const { return false; }
+  /// serve() left what it can do without anything coming: nothing would wake a session that rests.
+  [[nodiscard]] virtual bool unfinished() const { return false; }
 };
 
 struct DialTarget {

@@ -53,6 +53,8 @@ class Core {
   [[nodiscard]] Receive receive(ring::FrameView& frame);
   [[nodiscard]] ring::FrameHold hold(const ring::FrameView& frame) { return receive_.hold(frame); }
   void release_last() { receive_.release_last(); }
+  /// receive() may find something now.
+  [[nodiscard]] bool receivable() const { return receive_.readable() && !receive_stopped_ && !ended_; }
 
   /// No more sends: drain, tell the peer, end. ended() becomes true when the peer has delivered everything.
   void close(Nanos now);
