@@ -116,7 +116,10 @@ struct SessionInfo {
   std::uint64_t upgrades = 0, retreats = 0, redials = 0;
 };
 
-/// What a session tells its application; all on the engine's thread. Sending from inside is allowed.
+/// What a session tells its application; all on the engine's thread. Sending from inside is allowed. Handlers, and
+/// what is posted to an engine, should not throw. An exception passes through the Engine's run or poll, where it can be
+/// caught: what was told counts as told (a message as delivered), and the rest of that turn is left to the next one. Of
+/// several handles of a channel those not yet told are not told; one thrown while an Engine ends terminates the process.
 class Handler {
  public:
   virtual ~Handler() = default;

@@ -95,6 +95,43 @@ TEST(Inside, ASleepingEngineDoesNotRestOnABurst) {
   }
 }
 
+TEST(Inside, AnExceptionPassesThroughAndTheEngineGoesOn) {
+  struct Thrower : Recorder {
+    void on_message(Session& session, const Message& message) override {
+      Recorder::on_message(session, message);
+      if (received == 1) throw 1;
+    }
+    void on_closed(Session& session, Reason why, const std::string& told) override {
+      Recorder::on_closed(session, why, told);
+      throw 2;
+    }
+  };
+  Node server, client;
+  auto thrower = std::make_shared<Thrower>();
+  server.make = [&] { return thrower; };
+  const std::string address = server.listen();
+  Session session = client.connect(address, std::make_shared<Recorder>());
+  ASSERT_TRUE(until({&server, &client}, [&] { return session.open() && thrower->opened == 1; }));
+  ASSERT_TRUE(session.send(bytes_of("first")).ok());
+  ASSERT_TRUE(session.send(bytes_of("second")).ok());
+  EXPECT_THROW(until({&server, &client}, [&] { return false; }), int);
+  ASSERT_TRUE(until({&server, &client}, [&] { return thrower->received == 2; }));
+  int ran = 0;
+  server.engine->post([&] {
+    ++ran;
+    throw 3;
+  });
+  server.engine->post([&] { ++ran; });
+  EXPECT_THROW((void)server.engine->poll(), int);
+  pass({&server}, 1ms);
+  EXPECT_EQ(ran, 2);
+  session.close();
+  EXPECT_THROW(until({&server, &client}, [&] { return false; }), int);
+  pass({&server, &client}, 5ms);
+  EXPECT_EQ(thrower->closed, 1);
+  EXPECT_TRUE(session.closed());
+}
+
 // What ends with the engine may be gone already when a stranger's START would still make a session.
 TEST(Inside, AnEngineThatEndsAcceptsNobody) {
   Node server, client;

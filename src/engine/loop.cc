@@ -14,6 +14,18 @@ namespace {
 constexpr Nanos kSpin = 50 * kMicrosecond;  // back_off: so long it spins, twice as long again it yields
 constexpr std::size_t kMostDoors = 1024;
 
+// An application's exception may pass through a turn, and must not leave the engine in it for ever.
+class InTurn {
+ public:
+  explicit InTurn(bool& flag) : flag_(flag) { flag = true; }
+  ~InTurn() { flag_ = false; }
+  InTurn(const InTurn&) = delete;
+  InTurn& operator=(const InTurn&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 // ---------------------------------------------------------------- one turn
@@ -22,10 +34,11 @@ bool Loop::turn() { return step(may_sleep()); }
 
 // Posted work, what descriptors say, due timers, then every active session. The time is that of the turn.
 bool Loop::step(bool look) {
-  if (std::exchange(in_turn_, true)) [[unlikely]]
+  if (in_turn_) [[unlikely]]
     return false;
+  const InTurn in_turn(in_turn_);
   now_ = clock_.now();
-  bool moved = inbox_->waiting() && take_posted();
+  bool moved = (inbox_->waiting() || !content_.empty()) && take_posted();
   if (look || now_ >= next_look_) {
     next_look_ = now_ + (poller_.size() > quiet_entries_ ? kLookInterval : kQuietLookInterval);
     moved |= poller_.wait(0);
@@ -33,15 +46,16 @@ bool Loop::step(bool look) {
   if (timers_.next() <= now_) moved |= run_timers();
   moved |= run_sessions();
   if (sweep_) sweep();
-  in_turn_ = false;
   return moved;
 }
 
+// What work throws passes through; what stands behind it is done first the next time.
 bool Loop::take_posted() {
-  if (!inbox_->take(content_)) return false;
-  for (auto& work : content_.work) work(*this);
-  for (auto& nudge : content_.nudges) nudge->nudged();
+  if (content_.empty() && !inbox_->take(content_)) return false;
+  while (posted_done_ != content_.work.size()) content_.work[posted_done_++](*this);
   content_.work.clear();
+  posted_done_ = 0;
+  for (auto& nudge : content_.nudges) nudge->nudged();
   content_.nudges.clear();
   return true;
 }
@@ -64,7 +78,7 @@ bool Loop::run_sessions() {
       ++i;
       continue;
     }
-    const bool progress = session.turn(now_);
+    const bool progress = !session.over() && session.turn(now_);  // over: its end was told, and that threw
     moved |= progress;
     const bool over = session.over();
     if (!over && (!may_rest || !session.may_rest(progress))) {

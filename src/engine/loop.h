@@ -117,6 +117,7 @@ class Loop {
   Poller poller_;
   std::uint64_t inbox_entry_ = 0;
   Inbox::Content content_;
+  std::size_t posted_done_ = 0;  // of content_.work
   std::vector<std::shared_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Door>> doors_;
   std::unique_ptr<Reception> reception_;

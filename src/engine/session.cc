@@ -266,11 +266,11 @@ void Session::on_event(const session::Event& event) {
 
 // An event is told when the core is at rest: the client may send, or end the session, from inside.
 void Session::tell_events() {
-  for (std::size_t i = 0; i != events_.size(); ++i) {
-    const session::Event event = events_[i];  // a copy: telling may add one
+  while (!events_.empty()) {
+    const session::Event event = std::move(events_.front());  // telling may add one, or throw
+    events_.erase(events_.begin());
     client_->switched(event);
   }
-  events_.clear();
 }
 
 // ---------------------------------------------------------------- the end
