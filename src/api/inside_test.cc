@@ -95,6 +95,27 @@ TEST(Inside, ASleepingEngineDoesNotRestOnABurst) {
   }
 }
 
+// A claim that a handler leaves open is over: a commit afterwards must not send what stands there by then.
+TEST(Inside, AClaimEndsWithItsHandler) {
+  struct Claimer : Recorder {
+    void on_writable(Session& session) override {
+      Recorder::on_writable(session);
+      EXPECT_NE(session.claim(64), nullptr);
+    }
+  };
+  SessionOptions options;
+  options.send_ring_bytes = 4096;
+  Node server, client;
+  const std::string address = server.listen(options);
+  auto claimer = std::make_shared<Claimer>();
+  Session session = client.connect(address, claimer, options);
+  ASSERT_TRUE(until({&server, &client}, [&] { return session.open(); }));
+  while (session.send(bytes_of(std::string(1000, 'x'))).ok()) {
+  }
+  ASSERT_TRUE(until({&server, &client}, [&] { return claimer->writable != 0; }));
+  EXPECT_FALSE(session.commit(64).ok());
+}
+
 TEST(Inside, AnExceptionPassesThroughAndTheEngineGoesOn) {
   struct Thrower : Recorder {
     void on_message(Session& session, const Message& message) override {

@@ -56,9 +56,7 @@ void SessionState::switched(const session::Event& event) {
   if (event.to == session::State::closed) sending_ = nullptr;
   if (!handler_ && bound_.empty()) return;
   const SwitchEvent shown = public_event(event);
-  if (handler_) handler_->on_switch(self_, shown);
-  for (const auto& bound : bound_)
-    if (bound->handler_) bound->handler_->on_switch(bound->self_, shown);
+  for_each_handler([&](Handler& handler, Session& self) { handler.on_switch(self, shown); });
 }
 
 void SessionState::closed(Reason reason, const std::string& text) {

@@ -78,8 +78,8 @@ void SessionState::flush() {
 // ---------------------------------------------------------------- a turn
 
 bool SessionState::serve(Nanos now) {
-  bool moved = handler_ != nullptr ? serve_frames() : serve_calls();
   claimed_ = kNoClaim;
+  bool moved = handler_ != nullptr ? serve_frames() : serve_calls();
   if (outbox_waits_) moved |= drain_outboxes();
   if (calls_.next_deadline() <= now) [[unlikely]]
     expire_calls(now);
@@ -104,6 +104,7 @@ bool SessionState::serve_frames() {
     } else {
       take_request(frame_.payload);
     }
+    claimed_ = kNoClaim;  // it ends when the handler returns
   } while (frame_.end < enough && core_->receive(frame_) == session::Core::Receive::frame);
   core_->release_last();
   return true;
@@ -117,6 +118,7 @@ bool SessionState::serve_calls() {
   while (core_->receive_ring().next_kind() > FrameKind::padding &&
          core_->receive(frame_) == session::Core::Receive::frame) {
     if (frame_.kind == FrameKind::reply) take_reply(frame_.payload);
+    claimed_ = kNoClaim;
     moved = true;
   }
   if (moved) core_->release_last();
@@ -146,9 +148,7 @@ ring::FrameHold SessionState::hold(const std::byte* message) {
 void SessionState::tell_writable() {
   if (sending_ == nullptr || sending_->claim(static_cast<std::uint32_t>(blocked_bytes_)) == nullptr) return;
   blocked_ = false;
-  if (handler_) handler_->on_writable(self_);
-  for (const auto& bound : bound_)
-    if (bound->handler_) bound->handler_->on_writable(bound->self_);
+  for_each_handler([](Handler& handler, Session& self) { handler.on_writable(self); });
 }
 
 // ---------------------------------------------------------------- other threads' messages
@@ -217,7 +217,10 @@ void SessionState::take_request(std::span<const std::byte> payload) {
 
 void SessionState::expire_calls(Nanos now) {
   Done done;
-  while (calls_.take_expired(now, done)) done(CallResult{Reason::call_deadline, {}});
+  while (calls_.take_expired(now, done)) {
+    done(CallResult{Reason::call_deadline, {}});
+    claimed_ = kNoClaim;
+  }
 }
 
 }  // namespace twinrail::detail

@@ -88,6 +88,19 @@ class SessionState final : public engine::Client,
   Outbox::Front drain(Outbox& outbox);
   void expire_calls(Nanos now);
   void tell_writable();
+  /// Of this handle and of those bound to it. No claim outlives a handler, and none spoils the next one's.
+  template <typename Tell>
+  void for_each_handler(const Tell& tell) {
+    claimed_ = kNoClaim;
+    if (handler_) tell(*handler_, self_);
+    claimed_ = kNoClaim;
+    // By number: from inside one more handle may be bound.
+    for (std::size_t i = 0; i != bound_.size(); ++i) {
+      const std::shared_ptr<SessionState> bound = bound_[i];
+      if (bound->handler_) tell(*bound->handler_, bound->self_);
+      claimed_ = kNoClaim;
+    }
+  }
   void end_handle(Reason reason, const std::string& text);
 
   // Hot.
