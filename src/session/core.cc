@@ -114,7 +114,7 @@ bool Core::poll(Nanos now, bool tcp_ready) {
 Nanos Core::quiet_until() const {
   const bool waits = (fast_carries_ && fast_taken_ < flushed_) || tcp_carries_ || receive_.readable() ||
                      receive_.delivered() - reported_ >= report_step_ ||
-                     send_.free_bytes() < send_.size() / 2;
+                     send_.free_bytes() < send_.size() / 2 || starved_;
   if (ended_ || waits) return 0;
   return tcp_ ? std::min(next_timer_, next_tcp_poll_) : next_timer_;
 }
@@ -126,7 +126,11 @@ bool Core::poll_fast(Nanos now) {
     fast_heard_ = now;
     note_arrival(now);
   }
-  if (met.report || send_.free_bytes() < send_.size() / 2) absorb(fast_->peer_report(), now);
+  // A large message may need more than half the ring, with the padding before it.
+  if (met.report || send_.free_bytes() < send_.size() / 2 || starved_) {
+    starved_ = false;
+    absorb(fast_->peer_report(), now);
+  }
   if (met.control && fast_) take_control(*fast_, true, now);
   if (met.failed && fast_ && !ended_) {
     const rail::Failure failure = fast_->failure();

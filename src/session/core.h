@@ -44,7 +44,12 @@ class Core {
 
   // ---- application side, hot
 
-  [[nodiscard]] std::byte* claim(std::uint32_t length) { return send_.claim(length); }
+  [[nodiscard]] std::byte* claim(std::uint32_t length) {
+    std::byte* to = send_.claim(length);
+    if (to == nullptr) [[unlikely]]
+      starved_ = true;
+    return to;
+  }
   Position commit(std::uint32_t length, wire::FrameKind kind = wire::FrameKind::message) {
     return send_.commit(length, kind);
   }
@@ -194,6 +199,7 @@ class Core {
   bool report_pending_ = false;
   bool tcp_published_ = false;  // the peer sends over TCP: report there too
   bool ended_ = false;
+  bool starved_ = false;  // a claim found no room: what the peer has released is looked at on the next turn
   bool receive_stopped_ = false;
   bool closing_ = false;
 
