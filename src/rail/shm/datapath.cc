@@ -47,8 +47,7 @@ void ShmRail::wake_peer() {
   const std::uint64_t sleep = peer_->sleeping.load(kRelaxed);
   if (sleep == 0 || sleep == rung_for_) [[likely]]
     return;
-  rung_for_ = sleep;
-  ring_doorbell(link_->peer_doorbell);
+  if (ring_doorbell(link_->peer_doorbell)) rung_for_ = sleep;
 }
 
 bool ShmRail::send_control(std::span<const std::byte> message) {

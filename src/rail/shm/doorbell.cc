@@ -25,9 +25,10 @@ bool is_doorbell(const Descriptor& descriptor) {
   return option_is(SO_DOMAIN, AF_UNIX) && option_is(SO_TYPE, SOCK_STREAM);
 }
 
-void ring_doorbell(const Descriptor& rings) {
+bool ring_doorbell(const Descriptor& rings) {
   const std::byte one{1};
-  (void)send(rings.get(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (send(rings.get(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
+  return errno != ENOBUFS && errno != ENOMEM && errno != EINTR;
 }
 
 bool drain_doorbell(const Descriptor& listens) {
