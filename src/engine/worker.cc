@@ -15,7 +15,10 @@ namespace twinrail::engine {
 namespace {
 
 constexpr std::size_t kMaxThreads = 16;  // of one lane
-constexpr std::size_t kMostOfAPeer = kMaxThreads / 4;
+// Of the threads that wait for peers, one that never answers leaves some to the others. No fewer, for between two
+// honest processes with thousands of sessions this is how many set-ups wait at once, and the time of each runs
+// already. Quick jobs wait for no peer, so that nobody holds their lane.
+constexpr std::size_t kMostOfAPeer = kMaxThreads - 4;
 constexpr std::chrono::seconds kIdleEnd{2};
 
 }  // namespace
@@ -83,6 +86,7 @@ Worker::~Worker() {
 }
 
 void Worker::run(Lane lane, std::function<void()> run, std::uint64_t peer) {
+  if (lane != Lane::waiting) peer = 0;
   State::Job job{std::move(run), peer};
   auto& queue = state_->lanes[static_cast<std::size_t>(lane)];
   {

@@ -25,8 +25,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Of one peer (a number that names it; 0: of nobody in particular) at most a quarter of a lane's threads run
-  /// at once: one that never answers does not keep the others' jobs waiting. Who claims many names is not held.
+  /// Of one peer (a number that names it; 0: of nobody in particular) at most three quarters of the threads of the
+  /// `waiting` lane are taken at once: one that never answers does not keep the others' jobs waiting. Who claims many
+  /// names is not held.
   void run(Lane lane, std::function<void()> job, std::uint64_t peer = 0);
 
  private:
