@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +15,23 @@ from lib import sources
 
 SCRIPT = sources.ROOT / "twinrail"
 # What a bare system has: no compiler, no cmake, no apt.
-BARE = ("bash", "dirname", "readlink", "env", "cat", "grep", "sed", "tail", "mktemp", "rm", "mkdir", "nproc", "flock")
+BARE = ("bash", "true", "dirname", "readlink", "env", "cat", "grep", "sed", "tail", "mktemp", "rm", "mkdir", "nproc",
+        "flock")
+
+# sudo as cloud images set it up: all without a password, which the user does not have; -v wants one all the same.
+NO_PASSWORD = """case $1 in
+  -v) echo 'sudo: a password is required' >&2; exit 1 ;;
+  -n) shift ;;
+esac
+exec "$@"
+"""
+WITH_PASSWORD = """case $1 in
+  -n) echo 'sudo: a password is required' >&2; exit 1 ;;
+  -v) echo 'asked for the password' >&2; exit 0 ;;
+esac
+exec "$@"
+"""
+NOT_ALLOWED = "echo 'sudo: you may not' >&2; exit 1\n"
 
 
 class Launcher(unittest.TestCase):
@@ -50,7 +67,7 @@ class Launcher(unittest.TestCase):
     def test_without_network_the_failure_is_named_and_its_status_kept(self):
         self.stub("apt-get", 'echo "E: Unable to fetch some archives"; exit 100\n')
         self.stub("apt-cache", "exit 0\n")
-        self.stub("sudo", '[[ $1 == -v ]] || exec "$@"\n')
+        self.stub("sudo", NO_PASSWORD)
         done = self.run_script("bench")
         self.assertEqual(done.returncode, 1)
         self.assertIn("E: Unable to fetch some archives", done.stderr)
@@ -60,7 +77,7 @@ class Launcher(unittest.TestCase):
         log = pathlib.Path(self.folder.name) / "apt.log"
         self.stub("apt-get", f'echo "$@" >>{log}; [[ " $* " != *" install "* ]]\n')
         self.stub("apt-cache", "exit 0\n")
-        self.stub("sudo", '[[ $1 == -v ]] || exec "$@"\n')
+        self.stub("sudo", NO_PASSWORD)
         self.stub("cmake", "exit 1\n")
         self.stub("ninja", "exit 1\n")
         self.run_script("send")
@@ -71,6 +88,49 @@ class Launcher(unittest.TestCase):
         self.assertIn("g++", words)
         for absent in ("cmake", "ninja-build", "python3", "libgtest-dev", "clang-14"):
             self.assertNotIn(absent, words)
+
+    def as_a_user(self):
+        """The script takes another path as root."""
+        self.script.write_text(self.script.read_text(encoding="utf-8").replace("$EUID", "1000"), encoding="utf-8")
+
+    def with_all_that_is_required(self):
+        self.stub("cmake", f'mkdir -p "{self.folder.name}/build"; exit 0\n')
+        for name in ("ninja", "g++", "python3", "git", "ctest"):
+            self.stub(name, "exit 0\n")
+        text = self.script.read_text(encoding="utf-8")
+        self.script.write_text(re.sub(r"^/usr/include/\S+", str(self.script), text, flags=re.MULTILINE),
+                               encoding="utf-8")
+
+    def test_a_password_is_asked_for_only_where_one_is_needed(self):
+        self.as_a_user()
+        self.stub("apt-get", 'echo "E: Unable to fetch some archives"; exit 100\n')
+        self.stub("apt-cache", "exit 0\n")
+        for sudo, said in ((NO_PASSWORD, False), (WITH_PASSWORD, True)):
+            self.stub("sudo", sudo)
+            done = self.run_script("bench")
+            self.assertIn("E: Unable to fetch some archives", done.stderr)
+            self.assertEqual("asked for the password" in done.stderr, said, done.stderr)
+            self.assertEqual("may ask for your password" in done.stderr, said, done.stderr)
+
+    def test_who_may_not_install_is_told_what_is_missing(self):
+        self.as_a_user()
+        self.stub("apt-get", "exit 0\n")
+        self.stub("apt-cache", "exit 0\n")
+        self.stub("sudo", NOT_ALLOWED)
+        done = self.run_script("bench")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("apt-get install cmake", done.stderr.splitlines()[-1])
+
+    def test_who_may_not_install_what_is_optional_goes_on_without(self):
+        self.as_a_user()
+        self.with_all_that_is_required()
+        self.stub("apt-get", "exit 0\n")
+        self.stub("apt-cache", "exit 0\n")
+        self.stub("sudo", NOT_ALLOWED)
+        done = self.run_script("test")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("going on without what is optional", done.stderr)
+        self.assertIn("clang-tidy-14", done.stderr)
 
     def test_a_failed_build_shows_the_error_and_fails(self):
         root = pathlib.Path(self.folder.name)
