@@ -7,7 +7,7 @@ the two probes differ by more than 20 %, when the CPUs were not two separate cor
 others used more than 0.15 core meanwhile. Reported are medians with their spread, and the ratio ours / baseline of each
 round. Environment: TWINRAIL_BIN (the tool), TWINRAIL_REFERENCE (default: twinrail_reference beside it).
 
-Exit status: 0 every limit is kept, 1 one is not or a program failed, 2 usage, 3 too few valid rounds to say.
+Exit status: 0 every limit is kept, 1 one is not or a program failed, 2 usage, 3 too few valid rounds or CPUs to say.
 """
 
 import argparse
@@ -289,6 +289,26 @@ def table(results):
     return "\n".join(lines)
 
 
+def chosen_cpus(text, parser):
+    """Client's and server's. In a container or under taskset, CPUs 0 and 1 need not be ours."""
+    ours = sorted(os.sched_getaffinity(0))
+    if text is None:
+        if len(ours) < 2:
+            print(f"compare: needs two CPUs, and may use only CPU {ours[0]}: nothing can be said", file=sys.stderr)
+            sys.exit(3)
+        return ours[:2]
+    try:
+        cpus = [int(c) for c in text.split(",")]
+    except ValueError:
+        cpus = []
+    if len(cpus) != 2:
+        parser.error("--cpus is two numbers A,B")
+    for cpu in cpus:
+        if cpu >= 0 and cpu not in ours:
+            parser.error(f"--cpus {text}: we may not use CPU {cpu}, only {','.join(map(str, ours))}")
+    return cpus
+
+
 def parse(arguments):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; default: those with a limit")
@@ -302,18 +322,13 @@ def parse(arguments):
     p.add_argument("--wait", choices=("spin", "pause"), default="spin", help="wait loop of the shm baselines (spin)")
     p.add_argument("--post-list", type=int, default=32, help="rate: messages a flush, both (32)")
     p.add_argument("--post-list-flag", default="-l", help="how our tool is told; empty: it is not told (-l)")
-    p.add_argument("--cpus", default="0,1", help="client and server; -1: not pinned (0,1)")
+    p.add_argument("--cpus", help="client and server, as A,B; -1: not pinned (the first two that we may use)")
     p.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     o = p.parse_args(arguments)
     if unknown := [c for c in o.cases if c not in CASES]:
         p.error(f"unknown case {unknown[0]}; there are {', '.join(CASES)}")
     o.cases = o.cases or [n for n, c in CASES.items() if c.at_most is not None or c.at_least is not None]
-    try:
-        o.cpus = [int(c) for c in o.cpus.split(",")]
-    except ValueError:
-        o.cpus = []
-    if len(o.cpus) != 2:
-        p.error("--cpus is two numbers A,B")
+    o.cpus = chosen_cpus(o.cpus, p)
     if min(o.rounds, o.attempts, o.least_valid, o.post_list) < 1 or o.seconds <= 0 or o.pause < 0:
         p.error("--rounds, --attempts, --least-valid, --post-list and --seconds are above 0")
     o.tool = os.environ.get("TWINRAIL_BIN") or shutil.which("twinrail") or p.error("set TWINRAIL_BIN")

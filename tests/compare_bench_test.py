@@ -57,7 +57,7 @@ class Compare(unittest.TestCase):
             (self.path / name).write_text(text.format(python=sys.executable))
             (self.path / name).chmod(0o755)
 
-    def compare(self, *arguments, **state):
+    def compare(self, *arguments, one_cpu=False, **state):
         state.setdefault("probes", [CORES])
         state.setdefault("ours", {"p50_ns": 600, "messages_per_second": 6e6})
         (self.path / "script.json").write_text(json.dumps(state))
@@ -66,9 +66,10 @@ class Compare(unittest.TestCase):
         # The machine that runs the tests is busy; only the test of foreign load cares.
         if "--foreign-limit" not in arguments:
             arguments = (*arguments, "--foreign-limit", "1000")
+        one_cpu = (lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})) if one_cpu else None
         done = subprocess.run([sys.executable, str(ROOT / "bench" / "compare.py"), *arguments, "--json", "--pause", "0",
                                "--rounds", "3", "-D", "0.01"], env=environment, capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=60, check=False, preexec_fn=one_cpu)
         found = json.loads(done.stdout) if done.stdout else {"results": [], "error": done.stderr}
         return done.returncode, found
 
@@ -135,6 +136,13 @@ class Compare(unittest.TestCase):
     def test_usage(self):
         self.assertEqual(self.compare("nonsense")[0], 2)
         self.assertEqual(self.compare("--cpus", "1")[0], 2)
+        self.assertEqual(self.compare("--cpus", "0,99999")[0], 2)
+
+    def test_one_cpu_says_nothing(self):
+        status, found = self.compare("shm-latency", one_cpu=True)
+        self.assertEqual(status, 3)
+        self.assertIn("needs two CPUs", found["error"])
+        self.assertEqual(self.compare("shm-latency", "--cpus=-1,-1", one_cpu=True)[0], 0)
 
 
 if __name__ == "__main__":
