@@ -12,6 +12,18 @@ from lib import program
 COUNTS = ("lost", "doubled", "out_of_order")
 RAIL_FIELDS = ("bytes", "p50_ns", "p99_ns", "p999_ns", "messages_per_second", "cpu_seconds_per_10k")
 
+# Keeps the header of each log, writes an end record of none behind it, and lets the real checker judge that.
+EMPTYING_CHECKER = f"""
+import struct, subprocess, sys
+for path in sys.argv[2::2]:
+    with open(path, "r+b") as log:
+        log.truncate(32)
+        log.seek(32)
+        log.write(struct.pack("<QQ", 3 << 62, 0))
+real = {str(program.ROOT / "tools" / "checker" / "check_logs.py")!r}
+sys.exit(subprocess.run([sys.executable, real, *sys.argv[1:]]).returncode)
+"""
+
 
 class Demo(unittest.TestCase):
     def setUp(self):
@@ -151,6 +163,20 @@ class Demo(unittest.TestCase):
         done = self.demo("--orders", 1000, "--keep", keep)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(p.name for p in keep.iterdir()), ["client.log", "orders.csv", "server.log"])
+
+    def test_a_checker_that_saw_nothing_proves_nothing(self):
+        """Two valid logs without a line have no faults."""
+        stub = pathlib.Path(self.folder.name, "checker.py")
+        stub.write_text(EMPTYING_CHECKER)
+        done = self.demo("--json", "--orders", 1000, "--checker", stub)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        report = program.parse(self, done.stdout)
+        self.assertTrue(report["checker"]["clean"], report["checker"])
+        self.assertFalse(report["ok"])
+        self.assertIn("0 of 1,000 orders", report["error"])
+        done = self.demo("--orders", 1000, "--checker", stub)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("the checker saw in the logs 0 of 1,000 orders", done.stdout.splitlines()[-1])
 
     def test_a_killed_process_ends_the_demo_with_an_error_and_no_orphans(self):
         for role in ("server", "client"):

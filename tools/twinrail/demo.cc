@@ -252,7 +252,7 @@ void Demo::introduce() const {
 }
 
 int Demo::tell(const Json& checker) {
-  const Json report = demo_report(options_, client_result_, server_result_, checker);
+  const Json report = demo_report(options_, {client_result_, server_result_, checker, total_});
   const bool ok = report["ok"].get<bool>();
   if (options_.json) {
     say_json(report);
@@ -264,7 +264,7 @@ int Demo::tell(const Json& checker) {
     say("{} in {:.2f} s: {}\n", ok ? emphasis("Done", Mood::good) : emphasis("FAILED", Mood::bad),
         report["seconds"].get<double>(),
         ok ? "nothing lost, doubled or reordered; the books are equal"
-           : "see the figures above; --keep DIR keeps the logs");
+           : report["error"].get<std::string>() + "; --keep DIR keeps the logs");
   }
   return ok ? kSuccess : kFailure;
 }

@@ -43,10 +43,16 @@ int run_demo_client(const DemoOptions& options, const Settings& settings);
 /// Child side: tells the parent what went wrong. Returns the status.
 int report_failure(int status, const std::string& message, bool second_hand = false);
 
-/// The one object of --json, made of what the children and the checker said.
-nlohmann::ordered_json demo_report(const DemoOptions& options, const nlohmann::ordered_json& client,
-                                   const nlohmann::ordered_json& server,
-                                   const nlohmann::ordered_json& checker);
+/// What the children and the checker said, and how many orders there were to send.
+struct DemoResults {
+  nlohmann::ordered_json client;
+  nlohmann::ordered_json server;
+  nlohmann::ordered_json checker;
+  std::uint64_t wanted = 0;
+};
+
+/// The one object of --json. Not "ok": "error" says why.
+nlohmann::ordered_json demo_report(const DemoOptions& options, const DemoResults& results);
 /// The same for people.
 std::string demo_tables(const nlohmann::ordered_json& report, const DemoOptions& options);
 
