@@ -202,6 +202,24 @@ class Demo(unittest.TestCase):
         for pid in both:
             self.assertTrue(program.wait_until(lambda pid=pid: program.gone(pid), 5))
 
+    def test_what_a_killed_demo_left_goes_with_the_next_one_and_nothing_else(self):
+        foreign = pathlib.Path(self.folder.name, "twinrail-abcdef")
+        foreign.mkdir()
+        killed, live = (program.start("demo", env=program.environment(TMPDIR=self.folder.name)) for _ in range(2))
+        self.addCleanup(program.stop, live)
+        for process in (killed, live):
+            program.wait_until(lambda process=process: len(program.children_of(process.pid)) == 2)
+        program.kill(killed.pid)
+        killed.communicate()
+        self.assertEqual(self.demo("--orders", 10).returncode, 0)
+        left = set(pathlib.Path(self.folder.name).iterdir()) - {foreign}
+        self.assertEqual(len(left), 1, left)
+        self.assertTrue((left.pop() / "server.log").exists())
+        self.assertTrue(foreign.exists())
+        live.terminate()
+        program.finish(live, 20)
+        self.assertEqual(list(pathlib.Path(self.folder.name).iterdir()), [foreign])
+
     def test_an_interrupted_demo_cleans_up(self):
         process = program.start("demo", env=program.environment(TMPDIR=self.folder.name))
         program.wait_until(lambda: len(program.children_of(process.pid)) == 2)

@@ -1,10 +1,9 @@
 // Purpose: a folder for a run's files: a temporary one that goes with its owner, or one that the user named
-//          and keeps.
+//          and keeps. A temporary one holds a locked file, so that what a killed run has left is told from
+//          what a live one uses, and goes with the next run.
 // Thread: one.
 #pragma once
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include <twinrail/result.h>
@@ -16,32 +15,17 @@ class Folder {
   Folder() = default;
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    if (temporary_) std::filesystem::remove_all(path_, ignored);
-  }
+  ~Folder();
 
   /// `keep` empty: a new one below TMPDIR.
-  Status make(const std::string& keep) {
-    std::error_code error;
-    if (!keep.empty()) {
-      path_ = keep;
-      std::filesystem::create_directories(path_, error);
-      if (error) return Error{Code::invalid_argument, "--keep " + keep + ": " + error.message()};
-      return {};
-    }
-    path_ = (std::filesystem::temp_directory_path(error) / "twinrail-XXXXXX").string();
-    if (error) return Error{Code::invalid_argument, "TMPDIR: " + error.message()};
-    if (mkdtemp(path_.data()) == nullptr) return system_error("mkdtemp " + path_);
-    temporary_ = true;
-    return {};
-  }
+  Status make(const std::string& keep);
 
   [[nodiscard]] std::string path(const std::string& name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;
   bool temporary_ = false;
+  int lock_ = -1;
 };
 
 }  // namespace twinrail::tools
