@@ -106,6 +106,33 @@ class Transfer(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("session ended", program.one_line(self, err))
 
+    def all_sent_and_the_sender_killed(self):
+        """A receiver that has the end, and whose writer waits for a reader, after its session is over."""
+        source = self.content(256 * 1024)
+        receiver, address = self.recv("--session-deadline", "1s", stdout=subprocess.PIPE)
+        sender = self.send(address, source, "--session-deadline", "1s")
+        time.sleep(0.5)
+        self.assertIsNone(sender.poll(), "the sender cannot be done while nobody has read")
+        sender.kill()
+        sender.communicate()
+        time.sleep(3)
+        self.assertIsNone(receiver.poll(), "all has come: only the writer can say how it ends")
+        return source, receiver
+
+    def test_a_sender_that_dies_after_the_end_takes_nothing_along(self):
+        source, receiver = self.all_sent_and_the_sender_killed()
+        data = receiver.stdout.buffer.read()
+        self.assertEqual(receiver.wait(20), 0)
+        self.assertEqual(hashlib.sha256(data).hexdigest(), digest(source))
+        self.assertIn("the sender went away before it heard so", receiver.stderr.read())
+        receiver.stdout.close()
+
+    def test_a_receiver_that_waits_for_its_writer_can_be_interrupted(self):
+        _, receiver = self.all_sent_and_the_sender_killed()
+        receiver.terminate()
+        self.assertEqual(receiver.wait(20), 128 + 15)
+        self.assertIn("interrupted", program.one_line(self, receiver.stderr.read()))
+
     def test_a_sender_that_is_killed_leaves_no_half_a_file(self):
         target = self.folder / "target"
         receiver, address = self.recv("--output", target, "--session-deadline", "1s")

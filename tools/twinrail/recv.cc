@@ -35,6 +35,8 @@ class Reception {
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] bool taken() const { return static_cast<bool>(session_); }
   [[nodiscard]] bool done() const { return done_; }
+  /// All is well, and the sender does not know.
+  [[nodiscard]] bool unheard() const { return done_ && unheard_ && failure_.empty(); }
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   bool hello(Session& session, const Message& message);
@@ -65,6 +67,8 @@ class Reception {
   bool ended_ = false;  // the end has come
   bool done_ = false;   // all is written, checked and in place
   bool over_ = false;
+  bool gone_ = false;     // the session has ended
+  bool unheard_ = false;  // and the sender did not end it
   Output::Verdict verdict_;
   double seconds_ = 0;
   std::string failure_;
@@ -106,6 +110,10 @@ void Reception::judge(const Output::Verdict& verdict) {
   if (!verdict.failure.empty()) return fail(verdict.failure);
   done_ = true;
   seconds_ = static_cast<double>(monotonic_now() - start_) / 1e9;
+  if (gone_) {
+    over_ = true;
+    return;
+  }
   info_ = session_.info();
   std::byte note[kTransferNote];
   encode_note(TransferKind::done, {verdict.length, verdict.checksum}, note);
@@ -117,7 +125,7 @@ void Reception::fail(std::string reason) {
   if (!failure_.empty() || over_) return;
   failure_ = std::move(reason);
   failed_at_ = monotonic_now();
-  if (!taken()) {
+  if (!taken() || gone_) {
     over_ = true;
     return;
   }
@@ -140,8 +148,11 @@ void Reception::give_up(Nanos patience) {
 
 void Reception::closed(Session& session, Reason reason, const std::string& text) {
   info_ = session.info();
-  over_ = true;
-  if (done_ || !failure_.empty()) return;
+  gone_ = true;
+  unheard_ = reason != Reason::peer_closed;
+  // When everything has come, the writer says whether it is whole and in place, and the sender's end changes nothing.
+  over_ = done_ || !ended_ || !failure_.empty();
+  if (ended_ || !failure_.empty()) return;
   failure_ = fmt::format("the sender went away after {}: {}", brief_bytes(received_), why(reason, text));
 }
 
@@ -253,11 +264,16 @@ int run_recv(const RecvOptions& options, const Knobs& knobs) {
   progress.clear();
   part_from_peers(*engine);
   int status = kSuccess;
+  if (reception.unheard())
+    note("twinrail: the sender went away before it heard so, but all has arrived and is written\n");
   if (!reception.done()) {
-    status = complain(interrupted() != 0 ? 128 + interrupted() : kFailure, reception.failure(), options.json);
+    // An interrupt may meet the writer while it puts the content in place: what happened is said.
+    const bool in_place = !(*output)->discard();
+    status =
+        complain(interrupted() != 0 ? 128 + interrupted() : kFailure,
+                 reception.failure() + (in_place ? "; all had arrived and is written" : ""), options.json);
     std::fflush(stdout);
     // The writer may wait for a reader that never comes back: nobody waits for it.
-    (*output)->discard();
     std::_Exit(status);
   }
   if (options.json) {

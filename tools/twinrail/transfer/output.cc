@@ -35,9 +35,12 @@ Result<std::unique_ptr<Output>> Output::open(const std::string& path) {
   return output;
 }
 
-void Output::discard() {
+bool Output::discard() {
+  const std::lock_guard lock(place_);
   if (!temporary_.empty()) unlink(temporary_.c_str());
   temporary_.clear();
+  discarded_ = true;
+  return !in_place_;
 }
 
 Output::~Output() {
@@ -129,10 +132,16 @@ void Output::conclude() {
     return;
   }
   if (!path_.empty() && close(std::exchange(descriptor_, -1)) != 0) return fail("closing", errno);
+  const std::lock_guard lock(place_);
+  if (discarded_) {
+    failure_ = "the content was given up before it was in place";
+    return;
+  }
   if (!temporary_.empty()) {
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return fail("renaming to", errno);
     temporary_.clear();
   }
+  in_place_ = true;
 }
 
 void Output::fail(const std::string& what, int why) {

@@ -42,8 +42,9 @@ class Output {
   void put(Held message, std::size_t skip);
   /// Nothing more comes; the content should be this.
   void finish(std::uint64_t length, std::uint64_t checksum);
-  /// Takes an unfinished file away, for a process that ends without waiting for the writer.
-  void discard();
+  /// Takes an unfinished file away, for a process that ends without waiting for the writer. False: it is whole and in
+  /// place already. Nothing appears in place afterwards.
+  bool discard();
   /// Bytes written so far.
   [[nodiscard]] std::uint64_t written() const { return written_.load(std::memory_order_relaxed); }
 
@@ -61,7 +62,10 @@ class Output {
 
   int descriptor_ = -1;
   std::string path_;       // empty: standard output
-  std::string temporary_;  // empty: written in place
+  std::mutex place_;       // orders the renaming (writer) and discard(), which come at once when interrupted
+  std::string temporary_;  // empty: written in place, or renamed, or discarded
+  bool in_place_ = false;
+  bool discarded_ = false;
   std::function<void(const Verdict&)> told_;
   Checksum checksum_;
   std::string failure_;
