@@ -54,6 +54,10 @@ class CommandLine(unittest.TestCase):
         self.refused("demo", "--orders", "many", saying=["--orders", "many"])
         self.refused("demo", "--rail", "smoke", saying="smoke")
         self.refused("send", "localhost:1", "--cut-every", "soon", saying=["--cut-every", "soon"])
+        self.refused("send", "localhost:1", "--cut-every", "0", saying=["--cut-every", "above 0"])
+        self.refused("send", "localhost:1", "--cut-every", "0ms", saying=["--cut-every", "above 0"])
+        for output in ((), ("--output", "-"), ("--output", "")):
+            self.refused("recv", "--listen", "127.0.0.1:0", "--json", *output, saying=["--json", "--output"])
         self.refused("send", "nowhere", saying="nowhere")
         self.refused("recv", saying="--listen")
         self.refused("recv", "--listen", "nowhere", saying="nowhere")

@@ -237,6 +237,9 @@ constexpr Nanos kPatience = 2 * kSecond;
 constexpr Nanos kPatienceInterrupted = 500 * kMillisecond;
 
 int run_recv(const RecvOptions& options, const Knobs& knobs) {
+  if (options.json && (options.output.empty() || options.output == "-"))
+    return complain(kUsage,
+                    "--json and the content cannot both go to standard output; name a file with --output");
   const auto settings = transfer_settings("auto", false, knobs);
   if (!settings) return complain(kUsage, settings.error().message, options.json);
   auto context = Context::create(settings->context);

@@ -304,7 +304,11 @@ void add_send(Cli& cli) {
       sub, "--cut-every", options->cut_every,
       "cut the fast rail when it has been in use for so long, or has carried an eighth of the file (64MiB of "
       "a "
-      "stream) before that; give it back when TCP has carried about as much; every other cut is silent");
+      "stream) before that; give it back when TCP has carried about as much; every other cut is silent")
+      ->check([](const std::string& text) {
+        const auto time = parse_duration(text);
+        return std::string(time && *time == 0 ? "expected a time above 0; leave it out for no cuts" : "");
+      });
   sub->add_flag("--json", options->json, "print one JSON object at the end, also on failure");
 }
 
