@@ -5,8 +5,10 @@
 Each ```sh block is run as one script in a fresh clone. Where the README clones from the network, this clones the
 repository at hand; ./twinrail runs the programs that are built already. A block is left out when the line before it is
 an HTML comment that starts with "not run:" and gives the reason; a command that would start these tests again is too.
+What the demo prints according to the README is compared with a small run: headings and labels, not the figures.
 """
 
+import difflib
 import os
 import pathlib
 import re
@@ -15,11 +17,13 @@ import subprocess
 import sys
 import tempfile
 
-from lib import sources
+from lib import program, sources
 
 BLOCK = re.compile(r"(?:^<!-- (not run: [^\n]*?) -->\n)?^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CLONE = re.compile(r"^(\s*)git clone\s+\S+(.*)$", re.MULTILINE)
 BLOCK_SECONDS = 300
+SHOWN = re.compile(r"^<!-- demo-output -->\n```text\n(.*?)^```\n<!-- /demo-output -->", re.MULTILINE | re.DOTALL)
+INTRODUCTION = ("orders", "rails", "cuts", "breaker", "doubt", "waiting")
 
 
 def prepare(block):
@@ -70,6 +74,41 @@ def run(number, block, folder):
     return problem and f"README.md, block {number}: {problem}"
 
 
+def labels(text):
+    """What stays the same from run to run and from machine to machine, a line each."""
+    lines = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        cells = re.split(r"\s{2,}", line)
+        if set(line) <= set("- "):
+            cells = ["-"] * len(cells) if len(cells) > 1 else line.split()
+            line = f"rule of {len(cells)} columns"
+        elif cells[0] in INTRODUCTION and len(cells) == 2:
+            line = cells[0]
+        elif len(cells) > 2 and re.match(r"[0-9-]", cells[-2]):
+            # The figures of a table: how many columns it has, and what is in the first one if that is a name.
+            line = f"{'#' if re.match(r'[0-9]', cells[0]) else cells[0]} and {len(cells) - 1} columns"
+        else:
+            line = re.sub(r"\b[0-9a-f]{16}\b|(?<![\w.])\d[\d,.]*(?= |$)", "#", " | ".join(cells))
+        lines.append(line)
+    return lines
+
+
+def check_demo_output(text):
+    """What is wrong with the output that the README shows, or None. `...` stands for lines that are left out."""
+    found = SHOWN.search(text)
+    if not found:
+        return "README.md: the demo's output between <!-- demo-output --> and <!-- /demo-output --> is gone"
+    done = program.run("demo", "--orders", 20_000)
+    if done.returncode != 0:
+        return f"twinrail demo: exit status {done.returncode}: {done.stderr.strip()}{done.stdout[-500:]}"
+    shown, real = labels(found.group(1)), labels(done.stdout)
+    pattern = "".join(r"(?:.*\n)*" if line == "..." else re.escape(line + "\n") for line in shown)
+    if re.fullmatch(pattern, "".join(line + "\n" for line in real)):
+        return None
+    different = difflib.unified_diff(shown, real, "README.md", "twinrail demo", lineterm="", n=1)
+    return "README.md shows other output than `twinrail demo` prints:\n" + "\n".join(different)
+
+
 def main():
     text = (sources.ROOT / "README.md").read_text(encoding="utf-8")
     problems, ran = [], 0
@@ -82,6 +121,10 @@ def main():
             problem = run(number, prepare(block), pathlib.Path(name))
             if problem:
                 problems.append(problem)
+    if os.access(program.BIN, os.X_OK):
+        ran += 1
+        if problem := check_demo_output(text):
+            problems.append(problem)
     if "```sh" in text and not ran:
         sys.exit(sources.SKIPPED)
     sources.finish("README blocks", problems, ran)
