@@ -160,6 +160,7 @@ void Session::unwatch_fast() {
 
 void Session::ready(unsigned tag, Nanos /*now*/) {
   if (tag == kTcp) tcp_ready_ = true;
+  if (tag == kDoorbell) armed_ = true;  // rung when we were up again: to be drained all the same
   touch();
 }
 
