@@ -10,14 +10,6 @@
 
 #include <twinrail/twinrail.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNDER_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define UNDER_SANITIZER 1
-#endif
-#endif
-
 namespace twinrail {
 namespace {
 
@@ -118,7 +110,7 @@ class IdleSession : public ::testing::TestWithParam<Rail> {
 };
 
 TEST_P(IdleSession, TakesAtMostAMebibyte) {
-#ifdef UNDER_SANITIZER
+#ifdef TWINRAIL_SANITIZED
   GTEST_SKIP() << "the sanitizer's own memory would count";
 #endif
   auto context = Context::create();

@@ -14,21 +14,13 @@
 
 #include <twinrail/twinrail.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNDER_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define UNDER_SANITIZER 1
-#endif
-#endif
-
 namespace {
 
 std::atomic<std::uint64_t> allocations{0};
 
 }  // namespace
 
-#ifndef UNDER_SANITIZER
+#ifndef TWINRAIL_SANITIZED
 // C++ and C allocations of this program, the library included; glibc's own malloc does the work.
 extern "C" void* __libc_malloc(std::size_t);
 extern "C" void* __libc_calloc(std::size_t, std::size_t);
@@ -219,7 +211,7 @@ class SteadyState : public ::testing::Test {
     EXPECT_LE(all - looks, 100 + static_cast<std::uint64_t>(report.seconds * 200));
   }
   void expect_no_allocation() const {
-#ifndef UNDER_SANITIZER
+#ifndef TWINRAIL_SANITIZED
     EXPECT_EQ(report.allocations, 0u);
 #endif
   }

@@ -45,16 +45,27 @@ TEST(Channel, TwoChannelsAreTwoSessions) {
   EXPECT_NE(first.info().id, second.info().id);
 }
 
-TEST(Channel, SendersOfEveryHandleKeepToTheSharedRing) {
+/// Two handles of one channel, which lead to the session that the first has made.
+class TwoHandles : public ::testing::Test {
+ protected:
+  void lead_to_one_session(std::size_t ring_of_first = SessionOptions{}.send_ring_bytes,
+                           std::size_t ring_of_second = SessionOptions{}.send_ring_bytes) {
+    const std::string address = server.listen();
+    SessionOptions options;
+    options.send_ring_bytes = ring_of_first;
+    first = client.connect(address, one, options, "c");
+    ASSERT_TRUE(until({&server, &client}, [&] { return first.open(); }));
+    options.send_ring_bytes = ring_of_second;
+    second = client.connect(address, two, options, "c");
+  }
+
   Node server, client;
-  const std::string address = server.listen();
-  auto one = std::make_shared<Recorder>(), two = std::make_shared<Recorder>();
-  SessionOptions small, large;
-  small.send_ring_bytes = 4096;
-  large.send_ring_bytes = 65536;
-  Session first = client.connect(address, one, small, "c");
-  ASSERT_TRUE(until({&server, &client}, [&] { return first.open(); }));
-  Session second = client.connect(address, two, large, "c");
+  std::shared_ptr<Recorder> one = std::make_shared<Recorder>(), two = std::make_shared<Recorder>();
+  Session first, second;
+};
+
+TEST_F(TwoHandles, SendersOfEveryHandleKeepToTheSharedRing) {
+  lead_to_one_session(4096, 65536);
   ASSERT_TRUE(until({&server, &client}, [&] { return second.open(); }));
   Sender sender = second.sender();
   EXPECT_EQ(sender.send(std::vector<std::byte>(8192)).value(), SendResult::kTooLarge);
@@ -66,16 +77,8 @@ TEST(Channel, SendersOfEveryHandleKeepToTheSharedRing) {
       {&server, &client}, [&] { return one->closed != 0 && two->closed != 0; }, 2s));
 }
 
-TEST(Channel, AHandleThatHasHandedOverMoreThanTheSharedRingTakesGetsItBack) {
-  Node server, client;
-  const std::string address = server.listen();
-  auto one = std::make_shared<Recorder>(), two = std::make_shared<Recorder>();
-  SessionOptions small, large;
-  small.send_ring_bytes = 4096;
-  large.send_ring_bytes = 65536;
-  Session first = client.connect(address, one, small, "c");
-  ASSERT_TRUE(until({&server, &client}, [&] { return first.open(); }));
-  Session second = client.connect(address, two, large, "c");
+TEST_F(TwoHandles, AHandleThatHasHandedOverMoreThanTheSharedRingTakesGetsItBack) {
+  lead_to_one_session(4096, 65536);
   Sender sender = second.sender();
   ASSERT_TRUE(sender.send(bytes_of("before")).ok());
   ASSERT_TRUE(sender.send(bytes_of(std::string(8192, 'x'))).ok());
@@ -91,13 +94,8 @@ TEST(Channel, AHandleThatHasHandedOverMoreThanTheSharedRingTakesGetsItBack) {
   EXPECT_EQ(one->closed, 0);
 }
 
-TEST(Channel, WhatASenderOfAnyHandleLeftBehindComesBackOnce) {
-  Node server, client;
-  const std::string address = server.listen();
-  auto one = std::make_shared<Recorder>(), two = std::make_shared<Recorder>();
-  Session first = client.connect(address, one, {}, "c");
-  ASSERT_TRUE(until({&server, &client}, [&] { return first.open(); }));
-  Session second = client.connect(address, two, {}, "c");
+TEST_F(TwoHandles, WhatASenderOfAnyHandleLeftBehindComesBackOnce) {
+  lead_to_one_session();
   ASSERT_TRUE(until({&server, &client}, [&] { return second.open(); }));
   Sender sender = second.sender();
   ASSERT_TRUE(second.send(bytes_of("framed")).ok());
@@ -109,13 +107,8 @@ TEST(Channel, WhatASenderOfAnyHandleLeftBehindComesBackOnce) {
   EXPECT_EQ(two->undelivered, std::vector<std::string>{"accepted"});
 }
 
-TEST(Channel, ClosingDrainsTheSendersOfEveryHandleAndEndsThem) {
-  Node server, client;
-  const std::string address = server.listen();
-  auto one = std::make_shared<Recorder>(), two = std::make_shared<Recorder>();
-  Session first = client.connect(address, one, {}, "c");
-  ASSERT_TRUE(until({&server, &client}, [&] { return first.open(); }));
-  Session second = client.connect(address, two, {}, "c");
+TEST_F(TwoHandles, ClosingDrainsTheSendersOfEveryHandleAndEndsThem) {
+  lead_to_one_session();
   ASSERT_TRUE(until({&server, &client}, [&] { return second.open(); }));
   Sender sender = second.sender();
   ASSERT_TRUE(sender.send(bytes_of("accepted")).ok());

@@ -6,13 +6,7 @@
 namespace twinrail::rail::testing {
 namespace {
 
-#if defined(__has_feature)
-#define TWINRAIL_HAS_FEATURE(name) __has_feature(name)
-#else
-#define TWINRAIL_HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    TWINRAIL_HAS_FEATURE(address_sanitizer) || TWINRAIL_HAS_FEATURE(thread_sanitizer)
+#ifdef TWINRAIL_SANITIZED
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;

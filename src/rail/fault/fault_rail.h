@@ -7,8 +7,9 @@
 //            sending half must not look at the rings' objects (shm looks at none, tcp at a copy that shares
 //            the memory).
 // Cost: one atomic load and one more indirect call while nothing is wrong.
-// Failures: rail_error when cut so; else those of the decorated rail. Limits: a cut of the receive direction
-//           stops polling the decorated rail, so over tcp it also holds up sending once the socket is full.
+// Failures: rail_error when cut so; else those of the decorated rail.
+// Limits: a cut of the receive direction stops polling the decorated rail, so over tcp it also holds up sending
+//         once the socket is full.
 #pragma once
 
 #include "rail/fault/fault_control.h"
