@@ -94,8 +94,9 @@ bool SessionState::serve(Nanos now) {
 
 // At most an eighth of the ring, so that the peer hears in time that it may go on.
 bool SessionState::serve_frames() {
-  if (core_->receive(frame_) != session::Core::Receive::frame) return false;
-  const Position enough = frame_.end + core_->receive_ring().size() / 8;
+  const ring::ReceiveRing& ring = core_->receive_ring();
+  if (!ring.readable() || core_->receive(frame_) != session::Core::Receive::frame) return false;
+  const Position enough = frame_.end + ring.size() / 8;
   do {
     if (frame_.kind == FrameKind::message) [[likely]] {
       handler_->on_message(self_, Message{frame_.payload});
@@ -105,7 +106,7 @@ bool SessionState::serve_frames() {
       take_request(frame_.payload);
     }
     claimed_ = kNoClaim;  // it ends when the handler returns
-  } while (frame_.end < enough && core_->receive(frame_) == session::Core::Receive::frame);
+  } while (frame_.end < enough && ring.readable() && core_->receive(frame_) == session::Core::Receive::frame);
   core_->release_last();
   return true;
 }

@@ -78,7 +78,7 @@ class SessionState final : public engine::Client,
   [[nodiscard]] bool finished() const { return closed_ || closing_ || (opened_ && sending_ == nullptr); }
   SendResult put(wire::FrameKind kind, const std::uint64_t* call, std::span<const std::byte> body);
   std::byte* make_room(std::uint64_t bytes);
-  SendResult refused(std::uint64_t bytes);
+  [[gnu::cold]] SendResult refused(std::uint64_t bytes);
   bool serve_frames();
   bool serve_calls();
   void take_reply(std::span<const std::byte> payload);
@@ -86,8 +86,8 @@ class SessionState final : public engine::Client,
   bool drain_outboxes();
   void close_outboxes();
   Outbox::Front drain(Outbox& outbox);
-  void expire_calls(Nanos now);
-  void tell_writable();
+  [[gnu::cold]] void expire_calls(Nanos now);
+  [[gnu::cold]] void tell_writable();
   /// Of this handle and of those bound to it. No claim outlives a handler, and none spoils the next one's.
   template <typename Tell>
   void for_each_handler(const Tell& tell) {

@@ -178,7 +178,6 @@ void Session::due(Nanos now) {
 void Session::release_tcp(std::unique_ptr<rail::Rail> tcp, bool graceful) {
   loop_.poller().remove(tcp_entry_);
   watched_tcp_ = nullptr;
-  quiet_until_ = 0;
   tcp->stop();
   if (graceful) loop_.linger(std::move(tcp));
 }
@@ -260,7 +259,6 @@ void Session::fence_rail(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast) 
 }
 
 void Session::on_event(const session::Event& event) {
-  quiet_until_ = 0;
   events_.push_back(event);
   if (event.to == session::State::closed) end_text_ = event.text;
 }

@@ -151,12 +151,12 @@ class Session final : public session::Host,
   void redialled(DialResult& result, Nanos now);
   void wait_for_other(std::uint64_t session, Nanos now);
   bool bind_to(std::uint64_t session);
-  void fail(Reason reason, const std::string& text);
+  [[gnu::cold]] void fail(Reason reason, const std::string& text);
   std::unique_ptr<rail::Rail> tcp_rail(rail::Descriptor socket, std::span<const std::byte> rest);
-  void watch();
+  [[gnu::cold]] void watch();
   void unwatch_fast();
-  void tell_events();
-  void end();
+  [[gnu::cold]] void tell_events();
+  [[gnu::cold]] void end();
   void leave_loop();
 
   // Hot.

@@ -80,9 +80,12 @@ struct Glance {
   [[nodiscard]] bool quiet() const {
     const bool nothing = publication->load(std::memory_order_relaxed) == publication_seen &&
                          mail->load(std::memory_order_relaxed) == mail_seen;
+    fetch_next();
+    return nothing;
+  }
+  void fetch_next() const {
     __builtin_prefetch(next);
     __builtin_prefetch(next + kCacheLine);
-    return nothing;
   }
 };
 

@@ -172,4 +172,39 @@ class ReceiveRing {
   std::deque<Segment> segments_;
 };
 
+// A frame is acceptable when its form is right and it ends inside both the ring's lap and what is published.
+inline bool ReceiveRing::acceptable(wire::DecodedFrame frame, Position at, Position limit) const {
+  if (!frame.valid) return false;
+  const std::uint64_t bytes = wire::frame_bytes(frame.header.length);
+  const std::uint64_t to_end = size() - (at & mask_);
+  if (bytes > to_end || bytes > limit - at) return false;
+  if (frame.header.kind == wire::FrameKind::padding) return bytes == to_end && frame.header.length % 8 == 0;
+  return frame.header.length <= wire::largest_payload(size());
+}
+
+inline ReceiveRing::Next ReceiveRing::next(FrameView& frame) {
+  last_end_ = delivered_;
+  while (delivered_ < published_) {
+    if (delivered_ >= segment_end_) [[unlikely]]
+      next_segment();
+    const std::byte* at = base_ + (delivered_ & mask_);
+    // Once, into a local: a same-host peer could change its ring after the check.
+    const wire::DecodedFrame decoded = wire::decode_frame(load_le_once(at));
+    if (!acceptable(decoded, delivered_, published_)) [[unlikely]]
+      return Next::corrupt;
+    const Position start = delivered_;
+    delivered_ += wire::frame_bytes(decoded.header.length);
+    if (decoded.header.kind == wire::FrameKind::padding) {
+      last_end_ = delivered_;
+      continue;
+    }
+    last_start_ = start;
+    frame.kind = decoded.header.kind;
+    frame.payload = {at + wire::kFrameHeaderBytes, decoded.header.length};
+    frame.end = delivered_;
+    return Next::frame;
+  }
+  return Next::none;
+}
+
 }  // namespace twinrail::ring

@@ -71,14 +71,8 @@ void Core::flush(Nanos now) {
 
 // ---------------------------------------------------------------- receiving
 
-Core::Receive Core::receive(ring::FrameView& frame) {
-  if (receive_stopped_ || ended_) [[unlikely]]
-    return ended_ ? Receive::ended : Receive::none;
-  const auto next = receive_.next(frame);
-  if (next == ring::ReceiveRing::Next::frame) [[likely]] {
-    if (!report_pending_) note_arrival(last_poll_);
-    return Receive::frame;
-  }
+// `next`: what the ring said, which was no frame.
+Core::Receive Core::received_none(ring::ReceiveRing::Next next) {
   if (next == ring::ReceiveRing::Next::corrupt) {
     // The message was published by a live peer, so its time is the time of the last poll.
     protocol_error("a frame header in the receive ring breaks the rules", last_poll_);

@@ -125,6 +125,7 @@ class Core {
   void update_reusable();
   void send_report(Nanos now);
   void note_arrival(Nanos now);
+  Receive received_none(ring::ReceiveRing::Next next);
   void note_published(rail::Rail& from, Nanos now);
 
   // control (control.cc)
@@ -146,7 +147,7 @@ class Core {
   void activate(Nanos now);
   void hedge(Nanos now);
   void resume_fast(Nanos now);
-  void retire(Reason reason, std::string_view text, Nanos now);
+  [[gnu::cold]] void retire(Reason reason, std::string_view text, Nanos now);
   void on_retire(const wire::Control& control, Nanos now);
   void on_fenced(const wire::Control& control, Nanos now);
   void say_retire(Nanos now);
@@ -168,15 +169,17 @@ class Core {
   [[nodiscard]] Nanos lease_end() const {
     return lease_ + config_.options.session_deadline_ns - config_.options.deadline_margin_ns;
   }
-  void lose_tcp(Reason reason, std::string_view text, Nanos now);
+  [[gnu::cold]] void lose_tcp(Reason reason, std::string_view text, Nanos now);
   void adopt_tcp(std::unique_ptr<rail::Rail> tcp, Nanos now);
   void redial(Nanos now);
   void schedule();
   [[nodiscard]] bool fast_alive(Nanos now) const;
 
-  void transition(Reason reason, std::string_view text, Nanos now);
-  void protocol_error(std::string_view text, Nanos now) { abandon(Reason::protocol_error, text, now); }
-  void end(Reason reason, std::string_view text, Nanos now);
+  [[gnu::cold]] void transition(Reason reason, std::string_view text, Nanos now);
+  [[gnu::cold]] void protocol_error(std::string_view text, Nanos now) {
+    abandon(Reason::protocol_error, text, now);
+  }
+  [[gnu::cold]] void end(Reason reason, std::string_view text, Nanos now);
   void count(const rail::Rail& rail);
   /// Stops the fast rail and gives it to the host to be fenced.
   void give_to_fence();
@@ -279,5 +282,16 @@ class Core {
   Info totals_;            // traffic of rails that are gone, and counts
   rail::Traffic fencing_;  // of the fast rail that is being fenced, so that no look misses it
 };
+
+inline Core::Receive Core::receive(ring::FrameView& frame) {
+  if (receive_stopped_ || ended_) [[unlikely]]
+    return ended_ ? Receive::ended : Receive::none;
+  const auto next = receive_.next(frame);
+  if (next != ring::ReceiveRing::Next::frame) [[unlikely]]
+    return received_none(next);
+  if (!report_pending_) [[unlikely]]
+    note_arrival(last_poll_);
+  return Receive::frame;
+}
 
 }  // namespace twinrail::session

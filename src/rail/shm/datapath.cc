@@ -83,8 +83,7 @@ Poll ShmRail::poll(Nanos /*now*/) {
   } else {
     // The miss on the next frame then overlaps the one on the word (docs/adr/0002-shm-publication.md).
     glance_.next = peer_ring_ + (receive_.published() & ring_mask_);
-    __builtin_prefetch(glance_.next);
-    __builtin_prefetch(glance_.next + kCacheLine);
+    glance_.fetch_next();
   }
   if (mail_broken_ || doorbell_shut_) [[unlikely]] {
     fail(mail_broken_ ? "the peer's mailbox holds what no sender puts there" : "the peer shut our doorbell");

@@ -53,7 +53,7 @@ class ShmRail final : public Rail {
   [[nodiscard]] bool mail_waits() const;
   void look_at_report();
   void wake_peer();
-  void fail(std::string text);
+  [[gnu::cold]] void fail(std::string text);
 
   // Hot: every publication and every poll.
   ControlBlock* own_;

@@ -32,20 +32,16 @@ Poll TcpRail::poll(Nanos /*now*/) {
   poll.progress |= came;
   poll.report = receiver_.take_report_flag();
   poll.control = receiver_.control_waits();
-  fail_if_broken(poll, !came);
+  if (broken(!came)) fail(poll);
   return poll;
 }
 
-// A write error alone does not end the rail while there is something to read: the peer's last words (CLOSED,
-// say) may stand before the reset.
-void TcpRail::fail_if_broken(Poll& poll, bool stream_is_empty) {
+void TcpRail::fail(Poll& poll) {
   if (receiver_.failed()) {
     failure_ = receiver_.failure();
-  } else if (sender_.failed() != 0 && stream_is_empty) {
+  } else {
     failure_ = {Reason::tcp_lost, std::string("writing: ") + std::strerror(sender_.failed()),
                 sender_.failed() == EPIPE || sender_.failed() == ECONNRESET};
-  } else {
-    return;
   }
   state_ = State::failed;
   sender_.drop_data();

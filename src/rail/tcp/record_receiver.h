@@ -54,7 +54,7 @@ class RecordReceiver {
   bool begin_record(const wire::RecordHeader& header);
   void copy_to_ring(const std::byte* from, std::size_t bytes);
   void publish_whole_frames();
-  void fail(Reason reason, std::string text);
+  [[gnu::cold]] void fail(Reason reason, std::string text);
 
   // Hot.
   ring::ReceiveRing& ring_;

@@ -59,7 +59,12 @@ class TcpRail final : public Rail {
   [[nodiscard]] bool may_say() const {
     return is_live() || (state_ == State::failed && sender_.failed() == 0);
   }
-  void fail_if_broken(Poll& poll, bool stream_is_empty);
+  // A write error alone does not end the rail while there is something to read: the peer's last words (CLOSED, say) may
+  // stand before the reset.
+  [[nodiscard]] bool broken(bool stream_is_empty) const {
+    return receiver_.failed() || (sender_.failed() != 0 && stream_is_empty);
+  }
+  [[gnu::cold]] void fail(Poll& poll);
 
   State state_ = State::made;
   std::unique_ptr<ByteStream> stream_;
