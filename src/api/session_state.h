@@ -32,9 +32,9 @@ class SessionState final : public engine::Client,
   SendResult send(std::span<const std::byte> message) {
     return put(wire::FrameKind::message, nullptr, message);
   }
-  std::byte* claim(std::uint32_t bytes);
-  SendResult commit(std::uint32_t bytes);
-  void flush();
+  [[gnu::hot]] std::byte* claim(std::uint32_t bytes);
+  [[gnu::hot]] SendResult commit(std::uint32_t bytes);
+  [[gnu::hot]] void flush();
   bool receive(Message& message);
   /// `message`: the view that was handed out; of another one than the current there is nothing to hold.
   [[nodiscard]] ring::FrameHold hold(const std::byte* message);
@@ -54,7 +54,7 @@ class SessionState final : public engine::Client,
   // engine::Client
   void opened(engine::Session& session) override;
   void bound(engine::Session& existing) override;
-  bool serve(Nanos now) override;
+  [[gnu::hot]] bool serve(Nanos now) override;
   void switched(const session::Event& event) override;
   void closed(Reason reason, const std::string& text) override;
   [[nodiscard]] Nanos next_deadline() const override { return calls_.next_deadline(); }
@@ -76,10 +76,11 @@ class SessionState final : public engine::Client,
 
   /// Nothing can be sent any more.
   [[nodiscard]] bool finished() const { return closed_ || closing_ || (opened_ && sending_ == nullptr); }
-  SendResult put(wire::FrameKind kind, const std::uint64_t* call, std::span<const std::byte> body);
+  [[gnu::hot]] SendResult put(wire::FrameKind kind, const std::uint64_t* call,
+                              std::span<const std::byte> body);
   std::byte* make_room(std::uint64_t bytes);
   [[gnu::cold]] SendResult refused(std::uint64_t bytes);
-  bool serve_frames();
+  [[gnu::hot]] bool serve_frames();
   bool serve_calls();
   void take_reply(std::span<const std::byte> payload);
   void take_request(std::span<const std::byte> payload);

@@ -36,7 +36,7 @@ class Loop {
   bool turn();
   void run();
   /// Until done() or the time; answers what done() said last. From inside a turn it asks once.
-  bool run_until(const std::function<bool()>& done, Nanos until);
+  [[gnu::hot]] bool run_until(const std::function<bool()>& done, Nanos until);
   void stop();
   /// Ends every session; after it only destruction. For an owner that has to stay whole while clients are told.
   void end();
@@ -88,14 +88,14 @@ class Loop {
   static constexpr Nanos kLookInterval = 100 * kMicrosecond;
   static constexpr Nanos kQuietLookInterval = 500 * kMicrosecond;
 
-  bool step(bool look);
+  [[gnu::hot]] bool step(bool look);
   bool take_posted();
   bool run_timers();
-  bool run_sessions();
+  [[gnu::hot]] bool run_sessions();
   [[nodiscard]] bool may_rest() const;
   void sweep();
   void wait(Nanos until);
-  void idle(bool moved, Nanos until);
+  [[gnu::hot]] void idle(bool moved, Nanos until);
   void pin() const;
 
   // Hot.

@@ -79,7 +79,7 @@ class Session final : public session::Host,
               std::uint64_t peer_highest_retired, Nanos now);
 
   /// One turn. True when anything moved.
-  bool turn(Nanos now);
+  [[gnu::hot]] bool turn(Nanos now);
   /// For a loop that spins: a turn would find nothing.
   [[nodiscard]] bool quiet(Nanos now) const { return now < quiet_until_ && glance_->quiet(); }
   /// Whether the loop may forget it until a descriptor or its next deadline; arms what wakes it.

@@ -49,7 +49,7 @@ FrameHold ReceiveRing::hold(const FrameView& frame) {
   return hold;
 }
 
-Position ReceiveRing::released() {
+Position ReceiveRing::collect_holds() {
   HoldTable& table = *holds_;
   while (table.count_ > 0) {
     const HoldTable::Slot& oldest = table.slots_[table.head_];

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <span>
@@ -93,7 +94,7 @@ class ReceiveRing {
   [[nodiscard]] Position published() const { return published_; }
   [[nodiscard]] Position delivered() const { return delivered_; }
   /// Frames below need their memory no longer. Collects holds that were released since.
-  [[nodiscard]] Position released();
+  [[nodiscard]] Position released() { return holds_->count_ == 0 ? last_end_ : collect_holds(); }
   /// Positions at or beyond this one may not be written yet.
   [[nodiscard]] Position window_end() { return released() + size(); }
 
@@ -123,6 +124,10 @@ class ReceiveRing {
     published_ = to;
     return true;
   }
+
+  /// Copies in and publishes one whole frame that a rail has read elsewhere: `bytes` from published() on. False, and
+  /// nothing done, when it is not exactly one frame of the right form, within the window.
+  [[nodiscard]] bool take_frame(const std::byte* from, std::size_t bytes);
 
   /// Where a rail that writes puts position `at`. Writers keep to [published(), window_end()).
   [[nodiscard]] std::byte* writable_at(Position at) const { return local_->data() + (at & mask_); }
@@ -154,6 +159,7 @@ class ReceiveRing {
   };
   static constexpr Position kNoEnd = ~Position{0};
 
+  Position collect_holds();
   void switch_source(std::shared_ptr<const Memory> memory);
   void next_segment();
   [[nodiscard]] bool acceptable(wire::DecodedFrame frame, Position at, Position limit) const;
@@ -180,6 +186,17 @@ inline bool ReceiveRing::acceptable(wire::DecodedFrame frame, Position at, Posit
   if (bytes > to_end || bytes > limit - at) return false;
   if (frame.header.kind == wire::FrameKind::padding) return bytes == to_end && frame.header.length % 8 == 0;
   return frame.header.length <= wire::largest_payload(size());
+}
+
+inline bool ReceiveRing::take_frame(const std::byte* from, std::size_t bytes) {
+  if (bytes < wire::kFrameHeaderBytes || published_ + bytes > window_end()) return false;
+  const wire::DecodedFrame decoded = wire::decode_frame(load_le<std::uint64_t>(from));
+  if (!acceptable(decoded, published_, published_ + bytes) ||
+      wire::frame_bytes(decoded.header.length) != bytes)
+    return false;
+  std::memcpy(writable_at(published_), from, bytes);
+  published_ += bytes;
+  return true;
 }
 
 inline ReceiveRing::Next ReceiveRing::next(FrameView& frame) {

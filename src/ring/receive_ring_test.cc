@@ -92,6 +92,46 @@ TEST(ReceiveRing, APublicationOfTheSameRangeByTwoRailsChangesNothing) {
   EXPECT_EQ(pair.in.next(frame), Next::none);
 }
 
+TEST(ReceiveRing, TakesExactlyOneWholeFrame) {
+  Pair pair(kSize - 64);
+  ASSERT_TRUE(testing::send(pair.out, 20, 1));  // a frame of 32 bytes, and one of 16
+  ASSERT_TRUE(testing::send(pair.out, 8, 2));
+  const std::byte* frames = pair.out.bytes_at(kSize - 64);
+  for (const std::size_t bytes : {0, 1, 7, 8, 16, 24, 31, 40, 48})
+    EXPECT_FALSE(pair.in.take_frame(frames, bytes)) << bytes;
+  EXPECT_EQ(pair.in.published(), kSize - 64) << "nothing was done";
+  ASSERT_TRUE(pair.in.take_frame(frames, 32));
+  ASSERT_TRUE(pair.in.take_frame(frames + 32, 16));
+  FrameView frame;
+  ASSERT_EQ(pair.in.next(frame), Next::frame);
+  EXPECT_TRUE(testing::is_filled(frame.payload, 1));
+  EXPECT_EQ(frame.payload.size(), 20u);
+  ASSERT_EQ(pair.in.next(frame), Next::frame);
+  EXPECT_TRUE(testing::is_filled(frame.payload, 2));
+  EXPECT_EQ(pair.in.next(frame), Next::none);
+  // Sixteen bytes are left of the lap: what does not end in them is no frame here.
+  EXPECT_FALSE(pair.in.take_frame(frames, 32)) << "it would wrap";
+  std::array<std::byte, 32> header{};
+  for (const std::uint64_t bits :
+       {0x2'0000'0004ull, 0x5'0000'0008ull, 0x1'01'0000'0008ull, 0x0'0000'0008ull}) {
+    store_le(header.data(), bits);
+    EXPECT_FALSE(pair.in.take_frame(header.data(), 16)) << bits;
+  }
+  store_le(header.data(), 0x2'0000'0008ull);
+  EXPECT_TRUE(pair.in.take_frame(header.data(), 16)) << "padding to the end of the lap";
+}
+
+TEST(ReceiveRing, AFrameBeyondTheWindowIsNotTaken) {
+  Pair pair;
+  ASSERT_TRUE(testing::send(pair.out, 56, 0));
+  for (int i = 0; i != 64; ++i) ASSERT_TRUE(pair.in.take_frame(pair.out.bytes_at(0), 64));
+  EXPECT_FALSE(pair.in.take_frame(pair.out.bytes_at(0), 64)) << "nothing has been released";
+  FrameView frame;
+  ASSERT_EQ(pair.in.next(frame), Next::frame);
+  pair.in.release_last();
+  EXPECT_TRUE(pair.in.take_frame(pair.out.bytes_at(0), 64));
+}
+
 TEST(ReceiveRing, APublicationBeyondTheWindowIsRefused) {
   Pair pair;
   EXPECT_FALSE(pair.in.publish(kSize + 8));

@@ -54,7 +54,7 @@ class Core {
     return send_.commit(length, kind);
   }
   /// Hands everything framed to the rail or rails of the moment.
-  void flush(Nanos now);
+  [[gnu::hot]] void flush(Nanos now);
   [[nodiscard]] Receive receive(ring::FrameView& frame);
   [[nodiscard]] ring::FrameHold hold(const ring::FrameView& frame) { return receive_.hold(frame); }
   void release_last() { receive_.release_last(); }
@@ -70,7 +70,7 @@ class Core {
 
   /// One turn: polls the rails, sends what waits, runs due timers. `tcp_ready`: poll TCP now even if its
   /// interval is not over. True when anything moved.
-  bool poll(Nanos now, bool tcp_ready = false);
+  [[gnu::hot]] bool poll(Nanos now, bool tcp_ready = false);
   /// When poll() has to be called at the latest although no descriptor became ready.
   [[nodiscard]] Nanos next_deadline() const { return next_timer_; }
   /// Until when poll() does nothing, given that the fast rail's glance stays quiet and nobody calls anything else.
@@ -119,8 +119,8 @@ class Core {
   enum class Phase : std::uint8_t { none, offered, opening, probing, active, retiring };
 
   // datapath (core.cc)
-  bool poll_fast(Nanos now);
-  bool poll_tcp(Nanos now);
+  [[gnu::hot]] bool poll_fast(Nanos now);
+  [[gnu::hot]] bool poll_tcp(Nanos now);
   void absorb(const wire::Report& peer, Nanos now);
   void update_reusable();
   void send_report(Nanos now);

@@ -48,7 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 namespace {
 
-rail::IoResult failed(int error) { return {rail::IoResult::Status::error, 0, error}; }
+rail::IoResult failed(int error) { return {.status = rail::IoResult::Status::error, .error = error}; }
 
 }  // namespace
 
@@ -74,7 +74,7 @@ rail::IoResult Connection::write(int side, std::span<const iovec> pieces) {
   }
   kick(side);
   if (taken == 0) return {rail::IoResult::Status::would_block};
-  return {rail::IoResult::Status::ok, taken};
+  return {.bytes = taken};
 }
 
 rail::IoResult Connection::read(int side, std::span<const iovec> pieces) {
@@ -103,7 +103,7 @@ rail::IoResult Connection::read(int side, std::span<const iovec> pieces) {
   }
   kick(1 - side);
   if (read == 0) return {rail::IoResult::Status::would_block};
-  return {rail::IoResult::Status::ok, read};
+  return {.bytes = read};
 }
 
 // As a kernel does: what was written still goes out, unless something arrived that nobody read: then it is a reset.

@@ -21,12 +21,12 @@ class ShmRail final : public Rail {
   ShmRail(std::unique_ptr<ShmLink> link, ring::ReceiveRing& receive);
 
   [[nodiscard]] Kind kind() const override { return Kind::shm; }
-  [[nodiscard]] Position publish(Position from, Position to) override;
+  [[nodiscard]] [[gnu::hot]] Position publish(Position from, Position to) override;
   [[nodiscard]] Position completed() const override { return kPinsNothing; }
   [[nodiscard]] bool send_control(std::span<const std::byte> message) override;
   void report(const wire::Report& report) override;
 
-  Poll poll(Nanos now) override;
+  [[gnu::hot]] Poll poll(Nanos now) override;
   [[nodiscard]] const Glance* glance() const override { return &glance_; }
   [[nodiscard]] Position polled() const override { return glance_.publication_seen; }
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override;

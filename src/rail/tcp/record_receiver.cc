@@ -26,33 +26,63 @@ RecordReceiver::RecordReceiver(ring::ReceiveRing& ring, Traffic& traffic, std::s
 
 bool RecordReceiver::receive(ByteStream& stream) {
   bool progress = false;
-  if (staged() && !waits_for_more_) {
+  if (staged() && !waits_for_more_) [[unlikely]] {
     parse_staged();
     progress = true;
   }
   std::size_t budget = kReceiveBudgetBytes;
   // Staged bytes that nobody waits for more of mean that control_ is full: reading on would not help.
   while (!failed() && (!staged() || waits_for_more_)) {
-    std::array<iovec, kMaxPieces> pieces;
-    const std::size_t count = pieces_for_read(pieces);
-    std::size_t asked = 0;
-    for (std::size_t i = 0; i != count; ++i) asked += pieces[i].iov_len;
-    const IoResult result = stream.read({pieces.data(), count});
-    if (result.status == IoResult::Status::would_block) break;
-    if (result.status == IoResult::Status::closed) {
-      fail(Reason::tcp_lost, "the peer closed the connection");
-      failure_.hung_up = true;
-    } else if (result.status == IoResult::Status::error) {
-      fail(Reason::tcp_lost, std::string("reading: ") + std::strerror(result.error));
-      failure_.hung_up = result.error == ECONNRESET;
-    } else {
-      progress = true;
-      arrived(result.bytes);
-      if (result.bytes < asked || result.bytes >= budget) break;
-      budget -= result.bytes;
+    std::size_t asked = kStagingBytes;
+    const IoResult result = read(stream, asked);
+    if (result.status == IoResult::Status::would_block) return progress;
+    if (result.status != IoResult::Status::ok) [[unlikely]] {
+      broke(result);
+      return progress;
     }
+    progress = true;
+    if (!take_message(result.bytes)) arrived(result.bytes);
+    if (result.bytes < asked || result.bytes >= budget) break;
+    budget -= result.bytes;
   }
   return progress;
+}
+
+IoResult RecordReceiver::read(ByteStream& stream, std::size_t& asked) {
+  if (!in_record() && !staged()) [[likely]] {
+    const iovec piece{stage_.data(), kStagingBytes};
+    return stream.read({&piece, 1});
+  }
+  std::array<iovec, kMaxPieces> pieces;
+  const std::size_t count = pieces_for_read(pieces);
+  asked = 0;
+  for (std::size_t i = 0; i != count; ++i) asked += pieces[i].iov_len;
+  return stream.read({pieces.data(), count});
+}
+
+void RecordReceiver::broke(const IoResult& result) {
+  if (result.status == IoResult::Status::closed) {
+    fail(Reason::tcp_lost, "the peer closed the connection");
+    failure_.hung_up = true;
+  } else {
+    fail(Reason::tcp_lost, std::string("reading: ") + std::strerror(result.error));
+    failure_.hung_up = result.error == ECONNRESET;
+  }
+}
+
+// The common case, at a third of the cost: the first bytes of the staging buffer are one record with one frame that
+// continues the ring. False: nothing is done, and arrived() does it all, or finds what is wrong.
+bool RecordReceiver::take_message(std::size_t bytes) {
+  if (in_record() || staged() || bytes < kHeader) return false;
+  wire::RecordHeader header;
+  if (!wire::decode(stage_.data(), header) || header.type != wire::RecordType::data ||
+      header.length != bytes - kHeader || header.position != ring_.published() || header.position != at_)
+    return false;
+  if (!ring_.take_frame(stage_.data() + kHeader, header.length)) return false;
+  polled_ = at_ = record_end_ = ring_.published();
+  traffic_.bytes_received += header.length;
+  ++traffic_.publications_polled;
+  return true;
 }
 
 // Where the next bytes go: the rest of the record in progress to its place in the ring, but what is published

@@ -27,7 +27,7 @@ class RecordReceiver {
   RecordReceiver(ring::ReceiveRing& ring, Traffic& traffic, std::span<const std::byte> received);
 
   /// Reads until the stream is empty or a bound is reached. True when something came in.
-  bool receive(ByteStream& stream);
+  [[gnu::hot]] bool receive(ByteStream& stream);
 
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) { return control_.pop(to); }
   [[nodiscard]] bool control_waits() const { return !control_.empty(); }
@@ -48,6 +48,9 @@ class RecordReceiver {
   [[nodiscard]] bool staged() const { return stage_begin_ != stage_end_; }
   [[nodiscard]] bool in_record() const { return at_ != record_end_; }
   std::size_t pieces_for_read(std::span<iovec> pieces);
+  IoResult read(ByteStream& stream, std::size_t& asked);
+  [[gnu::cold]] void broke(const IoResult& result);
+  bool take_message(std::size_t bytes);
   void arrived(std::size_t bytes);
   void parse_staged();
   bool parse_control(std::uint32_t length);

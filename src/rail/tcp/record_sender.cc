@@ -138,29 +138,36 @@ void RecordSender::taken(const Batch& batch, std::size_t bytes) {
 }
 
 bool RecordSender::flush(ByteStream& stream) {
+  if (!pending() || error_ != 0) return false;
   std::size_t sent = 0;
-  while (pending() && error_ == 0 && sent < kFlushBudgetBytes) {
-    IoResult result;
-    std::size_t offered = 0;
-    if (fill_scratch()) {
-      offered = scratch_end_ - scratch_begin_;
-      const iovec piece{scratch_.data(), offered};
-      result = stream.write({&piece, 1});
-      scratch_begin_ += result.bytes;
-    } else {
-      Batch batch;
-      fill(batch);
-      offered = batch.bytes;
-      result = stream.write({batch.pieces.data(), batch.count});
-      taken(batch, result.bytes);
-    }
-    sent += result.bytes;
-    if (result.status == IoResult::Status::error || result.status == IoResult::Status::closed)
-      error_ = result.error != 0 ? result.error : EPIPE;
-    blocked_ = result.bytes < offered;
-    if (blocked_) break;
+  while (!fill_scratch()) {
+    sent += write_batch(stream);
+    if (blocked_ || error_ != 0 || sent >= kFlushBudgetBytes || !pending()) return sent != 0;
   }
-  return sent != 0;
+  return sent + write_scratch(stream) != 0;
+}
+
+std::size_t RecordSender::write_scratch(ByteStream& stream) {
+  const iovec piece{scratch_.data(), scratch_end_};
+  const IoResult result = stream.write({&piece, 1});
+  scratch_begin_ = result.bytes;
+  note(result, piece.iov_len);
+  return result.bytes;
+}
+
+[[gnu::noinline]] std::size_t RecordSender::write_batch(ByteStream& stream) {
+  Batch batch;
+  fill(batch);
+  const IoResult result = stream.write({batch.pieces.data(), batch.count});
+  taken(batch, result.bytes);
+  note(result, batch.bytes);
+  return result.bytes;
+}
+
+void RecordSender::note(const IoResult& result, std::size_t offered) {
+  if (result.status == IoResult::Status::error || result.status == IoResult::Status::closed) [[unlikely]]
+    error_ = result.error != 0 ? result.error : EPIPE;
+  blocked_ = result.bytes < offered;
 }
 
 }  // namespace twinrail::rail

@@ -22,7 +22,7 @@ class RecordSender {
   RecordSender(const ring::SendRing& ring, Traffic& traffic) : ring_(ring), traffic_(traffic) {}
 
   /// Extends the target and writes at once unless the stream was full when last tried.
-  Position publish(ByteStream& stream, Position from, Position to);
+  [[gnu::hot]] Position publish(ByteStream& stream, Position from, Position to);
   /// Records not yet started begin at `reported` or later.
   void skip_to(Position reported);
   [[nodiscard]] bool send_control(std::span<const std::byte> message) { return control_.push(message); }
@@ -32,7 +32,7 @@ class RecordSender {
   }
 
   /// Writes what waits, up to a bound that keeps the loop fair. True when bytes went out.
-  bool flush(ByteStream& stream);
+  [[gnu::hot]] bool flush(ByteStream& stream);
   /// Data records that were not started are dropped; control and the rest of a started record still go out.
   void drop_data() { target_ = cursor_; }
 
@@ -64,6 +64,9 @@ class RecordSender {
   };
 
   bool fill_scratch();
+  std::size_t write_scratch(ByteStream& stream);
+  std::size_t write_batch(ByteStream& stream);
+  void note(const IoResult& result, std::size_t offered);
   void fill(Batch& batch);
   void add(Batch& batch, const std::byte* from, std::size_t bytes) const;
   void add_ring(Batch& batch, Position from, Position to) const;

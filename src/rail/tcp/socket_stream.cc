@@ -16,7 +16,7 @@ class SocketStream final : public ByteStream {
   }
   ~SocketStream() override { end(); }
 
-  IoResult write(std::span<const iovec> pieces) override {
+  [[gnu::hot]] IoResult write(std::span<const iovec> pieces) override {
     ssize_t bytes = 0;
     do {
       // One piece, the common case: send() spares the kernel the import of the vector.
@@ -32,13 +32,13 @@ class SocketStream final : public ByteStream {
     return result_of(bytes);
   }
 
-  IoResult read(std::span<const iovec> pieces) override {
+  [[gnu::hot]] IoResult read(std::span<const iovec> pieces) override {
     ssize_t bytes = 0;
     do {
       bytes = pieces.size() == 1 ? recv(socket_.get(), pieces[0].iov_base, pieces[0].iov_len, 0)
                                  : readv(socket_.get(), pieces.data(), static_cast<int>(pieces.size()));
     } while (bytes < 0 && errno == EINTR);
-    if (bytes == 0) return {IoResult::Status::closed, 0, 0};
+    if (bytes == 0) return {.status = IoResult::Status::closed};
     return result_of(bytes);
   }
 
@@ -48,9 +48,9 @@ class SocketStream final : public ByteStream {
 
  private:
   static IoResult result_of(ssize_t bytes) {
-    if (bytes >= 0) return {IoResult::Status::ok, static_cast<std::size_t>(bytes), 0};
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return {IoResult::Status::would_block, 0, 0};
-    return {IoResult::Status::error, 0, errno};
+    if (bytes >= 0) return {.bytes = static_cast<std::size_t>(bytes)};
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return {.status = IoResult::Status::would_block};
+    return {.status = IoResult::Status::error, .error = errno};
   }
 
   // Bytes that nobody has read make close() send a reset, which could overtake what we wrote last: they are

@@ -23,9 +23,10 @@ struct IoResult {
     error,        ///< `error` is an errno
   };
   Status status = Status::ok;
-  std::size_t bytes = 0;
   int error = 0;
+  std::size_t bytes = 0;
 };
+static_assert(sizeof(IoResult) == 16, "it is returned in registers");
 
 class ByteStream {
  public:

@@ -25,13 +25,13 @@ class TcpRail final : public Rail {
           std::span<const std::byte> received = {});
 
   [[nodiscard]] Kind kind() const override { return Kind::tcp; }
-  [[nodiscard]] Position publish(Position from, Position to) override;
+  [[nodiscard]] [[gnu::hot]] Position publish(Position from, Position to) override;
   void skip_to(Position reported) override { sender_.skip_to(reported); }
   [[nodiscard]] Position completed() const override { return kPinsNothing; }
   [[nodiscard]] bool send_control(std::span<const std::byte> message) override;
   void report(const wire::Report& report) override;
 
-  Poll poll(Nanos now) override;
+  [[gnu::hot]] Poll poll(Nanos now) override;
   [[nodiscard]] Position polled() const override { return receiver_.polled(); }
   [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override {
     return receiver_.receive_control(to);

@@ -35,7 +35,7 @@ class ScriptStream final : public ByteStream {
 
   IoResult write(std::span<const iovec> pieces) override {
     ++script_->writes;
-    if (script_->write_error != 0) return {IoResult::Status::error, 0, script_->write_error};
+    if (script_->write_error != 0) return {.status = IoResult::Status::error, .error = script_->write_error};
     std::size_t bytes = 0;
     for (const iovec& piece : pieces) {
       const std::size_t part = std::min(piece.iov_len, script_->write_room);
@@ -44,14 +44,14 @@ class ScriptStream final : public ByteStream {
       script_->write_room -= part;
       bytes += part;
     }
-    if (bytes == 0) return {IoResult::Status::would_block, 0, 0};
-    return {IoResult::Status::ok, bytes, 0};
+    if (bytes == 0) return {.status = IoResult::Status::would_block};
+    return {.bytes = bytes};
   }
 
   IoResult read(std::span<const iovec> pieces) override {
     ++script_->reads;
     if (script_->left() == 0)
-      return {script_->ended ? IoResult::Status::closed : IoResult::Status::would_block, 0, 0};
+      return {.status = script_->ended ? IoResult::Status::closed : IoResult::Status::would_block};
     std::size_t left = std::min(script_->read_limit, script_->left());
     std::size_t bytes = 0;
     for (const iovec& piece : pieces) {
@@ -61,7 +61,7 @@ class ScriptStream final : public ByteStream {
       left -= part;
       bytes += part;
     }
-    return {IoResult::Status::ok, bytes, 0};
+    return {.bytes = bytes};
   }
 
   [[nodiscard]] int descriptor() const override { return -1; }
