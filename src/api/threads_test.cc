@@ -117,6 +117,31 @@ TEST_P(Threads, SenderThatIsTooFastIsToldSo) {
   EXPECT_TRUE(sender.send(bytes_of(text)).ok());
 }
 
+// A sender that is just copying a large message in holds the outbox, and does not nudge again.
+TEST_P(Threads, AMessageThatIsBeingPutInIsNotForgotten) {
+  SessionOptions options;
+  options.send_ring_bytes = options.receive_ring_bytes = 4 << 20;
+  options.fast_rails = false;
+  options.heartbeat = 1s;  // what is forgotten waits for it
+  auto counter = std::make_shared<Recorder>();
+  counter->keep = false;
+  server.make = [&] { return counter; };
+  Session session = client.connect(server.listen(options), std::make_shared<Recorder>(), options);
+  Sender sender = session.sender();
+  Running there(server), here(client);
+  const std::string small = "x", large(500'000, 'x');
+  for (std::uint64_t sent = 0; sent != 400;) {
+    const Nanos begin = monotonic_now();
+    for (const std::string& message : {small, large, small}) {
+      while (!sender.send(bytes_of(message)).ok()) std::this_thread::yield();
+      ++sent;
+      if (sent == 400) break;
+    }
+    ASSERT_TRUE(there.until([&] { return counter->received == sent; }));
+    ASSERT_LT(monotonic_now() - begin, 700 * kMillisecond) << sent;
+  }
+}
+
 TEST_P(Threads, WhatASenderLeftBehindComesBack) {
   Node nobody;
   const std::string address = nobody.listen();
