@@ -76,7 +76,7 @@ bool RecordReceiver::take_message(std::size_t bytes) {
   if (in_record() || staged() || bytes < kHeader) return false;
   wire::RecordHeader header;
   if (!wire::decode(stage_.data(), header) || header.type != wire::RecordType::data ||
-      header.length != bytes - kHeader || header.position != ring_.published() || header.position != at_)
+      header.length != bytes - kHeader || header.position != ring_.published())
     return false;
   if (!ring_.take_frame(stage_.data() + kHeader, header.length)) return false;
   polled_ = at_ = record_end_ = ring_.published();

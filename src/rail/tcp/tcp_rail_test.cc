@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
+#include "base/testing/seed.h"
 #include "rail/tcp/testing/tcp_end.h"
 
 namespace twinrail::rail {
@@ -159,6 +161,100 @@ TEST(TcpReceive, APublicationIsOneRead) {
   EXPECT_EQ(end.script->reads, 1u);
   EXPECT_EQ(end.receive.published(), 72u);
   EXPECT_EQ(end.rail->polled(), 72u);
+}
+
+// The next record of a peer that may be late, wrong or hostile; `at` is where the stream stands, and goes on.
+std::vector<std::byte> some_record(Random& random, Position& at, std::size_t ring_bytes) {
+  const auto length = static_cast<std::uint32_t>(random.below(120));
+  std::vector<std::byte> payload = frame_bytes(length, std::byte(random.below(256)));
+  Position position = at;
+  switch (random.below(24)) {
+    case 0:  // late: below what is published
+      position -= std::min<Position>(position, 8 * random.below(20));
+      break;
+    case 1:  // a hole
+      position += 8 * (1 + random.below(4));
+      break;
+    case 2: {  // two frames
+      const std::vector<std::byte> second = frame_bytes(16, std::byte{2});
+      payload.insert(payload.end(), second.begin(), second.end());
+      break;
+    }
+    case 3:  // the first half of one
+      payload = frame_bytes(64, std::byte{3});
+      payload.resize(40);
+      break;
+    case 4:
+      payload = frame_bytes(8, std::byte{4}, wire::FrameKind::padding);
+      break;
+    case 5:  // a kind that does not exist, or a length that does not fit
+      payload[random.below(8)] = std::byte(random.below(256));
+      break;
+    case 6: {
+      const std::byte ping[] = {std::byte{2}, std::byte{9}};
+      return control(ping);
+    }
+    case 7: {
+      std::vector<std::byte> bytes = data(position, payload);
+      bytes[random.below(wire::kRecordHeaderBytes)] = std::byte(random.below(256));
+      return bytes;
+    }
+    default:
+      break;
+  }
+  // The ring's end is a frame's end.
+  const std::uint64_t to_end = ring_bytes - (at & (ring_bytes - 1));
+  if (payload.size() > to_end && random.below(8) != 0)
+    payload = frame_bytes(static_cast<std::uint32_t>(to_end - wire::kFrameHeaderBytes), std::byte{0},
+                          wire::FrameKind::padding);
+  at = position + payload.size();
+  return data(position, payload);
+}
+
+// One message that is there as a whole takes a shorter way than one that comes in pieces.
+TEST(TcpReceive, WhatComesAtOnceAndWhatComesByteByByteEndTheSame) {
+  constexpr std::size_t kRing = 4096;
+  Random seeds(::twinrail::testing::test_seed());
+  for (int schedule = 0; schedule != 300; ++schedule) {
+    const std::uint64_t seed = seeds.next();
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    TcpEnd whole(kRing), bytewise(kRing);
+    bytewise.script->read_limit = 1;
+    for (int step = 0; step != 200 && whole.rail->failure().reason == Reason::none; ++step) {
+      Position at = whole.receive.published();
+      std::vector<std::byte> bytes;
+      for (auto records = 1 + random.below(3) / 2 * random.below(3); records != 0; --records) {
+        const std::vector<std::byte> next = some_record(random, at, kRing);
+        bytes.insert(bytes.end(), next.begin(), next.end());
+      }
+      for (TcpEnd* end : {&whole, &bytewise}) {
+        end->give(bytes);
+        while (end->script->left() != 0 && end->rail->failure().reason == Reason::none)
+          (void)end->rail->poll(0);
+        wire::ControlBuffer message;
+        while (end->rail->receive_control(message)) continue;
+      }
+      ASSERT_EQ(whole.rail->failure().reason, bytewise.rail->failure().reason) << whole.rail->failure().text;
+      ASSERT_EQ(whole.rail->failure().text, bytewise.rail->failure().text);
+      // What stood before the fault in the same record may have been published, or not.
+      if (whole.rail->failure().reason != Reason::none) break;
+      ASSERT_EQ(whole.receive.published(), bytewise.receive.published());
+      ASSERT_EQ(whole.rail->polled(), bytewise.rail->polled());
+      ASSERT_EQ(whole.rail->traffic().bytes_received, bytewise.rail->traffic().bytes_received);
+      const bool release = random.below(3) != 0;
+      ring::FrameView one, other;
+      while (release && whole.receive.next(one) == ring::ReceiveRing::Next::frame) {
+        ASSERT_EQ(bytewise.receive.next(other), ring::ReceiveRing::Next::frame);
+        ASSERT_EQ(one.end, other.end);
+        ASSERT_TRUE(
+            std::equal(one.payload.begin(), one.payload.end(), other.payload.begin(), other.payload.end()));
+      }
+      if (release) {
+        ASSERT_NE(bytewise.receive.next(other), ring::ReceiveRing::Next::frame);
+      }
+    }
+  }
 }
 
 TEST(TcpReceive, BytesBehindTheHandshakeCount) {
