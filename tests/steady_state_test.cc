@@ -20,6 +20,10 @@ std::atomic<std::uint64_t> allocations{0};
 
 }  // namespace
 
+#if (defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)) && !defined(TWINRAIL_SANITIZED)
+#error "sanitizers are asked for by TWINRAIL_SANITIZE, so that the tests know"
+#endif
+
 #ifndef TWINRAIL_SANITIZED
 // C++ and C allocations of this program, the library included; glibc's own malloc does the work.
 extern "C" void* __libc_malloc(std::size_t);

@@ -65,7 +65,7 @@ class TwoHandles : public ::testing::Test {
 };
 
 TEST_F(TwoHandles, SendersOfEveryHandleKeepToTheSharedRing) {
-  lead_to_one_session(4096, 65536);
+  ASSERT_NO_FATAL_FAILURE(lead_to_one_session(4096, 65536));
   ASSERT_TRUE(until({&server, &client}, [&] { return second.open(); }));
   Sender sender = second.sender();
   EXPECT_EQ(sender.send(std::vector<std::byte>(8192)).value(), SendResult::kTooLarge);
@@ -78,7 +78,7 @@ TEST_F(TwoHandles, SendersOfEveryHandleKeepToTheSharedRing) {
 }
 
 TEST_F(TwoHandles, AHandleThatHasHandedOverMoreThanTheSharedRingTakesGetsItBack) {
-  lead_to_one_session(4096, 65536);
+  ASSERT_NO_FATAL_FAILURE(lead_to_one_session(4096, 65536));
   Sender sender = second.sender();
   ASSERT_TRUE(sender.send(bytes_of("before")).ok());
   ASSERT_TRUE(sender.send(bytes_of(std::string(8192, 'x'))).ok());
@@ -95,7 +95,7 @@ TEST_F(TwoHandles, AHandleThatHasHandedOverMoreThanTheSharedRingTakesGetsItBack)
 }
 
 TEST_F(TwoHandles, WhatASenderOfAnyHandleLeftBehindComesBackOnce) {
-  lead_to_one_session();
+  ASSERT_NO_FATAL_FAILURE(lead_to_one_session());
   ASSERT_TRUE(until({&server, &client}, [&] { return second.open(); }));
   Sender sender = second.sender();
   ASSERT_TRUE(second.send(bytes_of("framed")).ok());
@@ -108,7 +108,7 @@ TEST_F(TwoHandles, WhatASenderOfAnyHandleLeftBehindComesBackOnce) {
 }
 
 TEST_F(TwoHandles, ClosingDrainsTheSendersOfEveryHandleAndEndsThem) {
-  lead_to_one_session();
+  ASSERT_NO_FATAL_FAILURE(lead_to_one_session());
   ASSERT_TRUE(until({&server, &client}, [&] { return second.open(); }));
   Sender sender = second.sender();
   ASSERT_TRUE(sender.send(bytes_of("accepted")).ok());

@@ -95,7 +95,11 @@ bool SessionState::serve(Nanos now) {
 // At most an eighth of the ring, so that the peer hears in time that it may go on.
 bool SessionState::serve_frames() {
   const ring::ReceiveRing& ring = core_->receive_ring();
-  if (!ring.readable() || core_->receive(frame_) != session::Core::Receive::frame) return false;
+  if (!ring.readable()) {
+    core_->release_last();  // of a handler that threw
+    return false;
+  }
+  if (core_->receive(frame_) != session::Core::Receive::frame) return false;
   const Position enough = frame_.end + ring.size() / 8;
   do {
     if (frame_.kind == FrameKind::message) [[likely]] {
@@ -114,7 +118,11 @@ bool SessionState::serve_frames() {
 // For an application that polls: a caller that never asks for messages still gets its replies. Stops at the
 // first message, which is receive()'s, and while the application looks at one.
 bool SessionState::serve_calls() {
-  if (looking_ || !core_->receive_ring().readable()) return false;
+  if (looking_) return false;
+  if (!core_->receive_ring().readable()) {
+    core_->release_last();  // of a `done` that threw
+    return false;
+  }
   bool moved = false;
   while (core_->receive_ring().next_kind() > FrameKind::padding &&
          core_->receive(frame_) == session::Core::Receive::frame) {

@@ -23,11 +23,9 @@ Nanos used_while_idle(Node& node) {
 
 constexpr Nanos kMuch = std::chrono::nanoseconds(kWhile).count() / 4;
 
-class Sleep : public ::testing::TestWithParam<Idle> {};
-
 // The peer looked when this end slept, and rang when it was up again.
-TEST_P(Sleep, ALateRingWakesOnce) {
-  Node server(GetParam()), client(GetParam());
+TEST(Sleep, ALateRingWakesOnce) {
+  Node server(Idle::back_off), client(Idle::back_off);
   const std::string address = server.listen();
   Session session = client.connect(address, std::make_shared<Recorder>());
   ASSERT_TRUE(until({&server, &client}, [&] {
@@ -54,11 +52,11 @@ TEST_P(Sleep, ALateRingWakesOnce) {
 }
 
 // A socket was full once, so that its becoming writable was asked for.
-TEST_P(Sleep, ASocketThatWasFullIsForgotten) {
+TEST(Sleep, ASocketThatWasFullIsForgotten) {
   SessionOptions options;
   options.fast_rails = false;
   options.send_ring_bytes = options.receive_ring_bytes = 64 * 1024 * 1024;
-  Node server(GetParam()), client;
+  Node server(Idle::back_off), client;
   const std::string address = server.listen(options);
   const auto reader = std::make_shared<Recorder>();
   reader->keep = false;
@@ -82,10 +80,6 @@ TEST_P(Sleep, ASocketThatWasFullIsForgotten) {
   EXPECT_LT(used_while_idle(server), kMuch);
   reading.join();
 }
-
-INSTANTIATE_TEST_SUITE_P(Ways, Sleep, ::testing::Values(Idle::blocking, Idle::back_off), [](const auto& way) {
-  return std::string(way.param == Idle::blocking ? "Blocking" : "BackOff");
-});
 
 }  // namespace
 }  // namespace twinrail::testing

@@ -56,6 +56,7 @@ class Inbox final : public Pollable {
   void woken() { sleeping_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] int descriptor() const { return wake_.get(); }
   void ready(unsigned tag, Nanos now) override;
+  [[nodiscard]] bool only_hints() const override { return true; }
 
  private:
   Inbox() = default;

@@ -41,8 +41,7 @@ bool Loop::step(bool look) {
   bool moved = (inbox_->waiting() || !content_.empty()) && take_posted();
   if (look || now_ >= next_look_) {
     next_look_ = now_ + (poller_.size() > quiet_entries_ ? kLookInterval : kQuietLookInterval);
-    // That something is ready moves nothing yet: what an entry asked for before it was up again may be ready for ever.
-    (void)poller_.wait(0);
+    moved |= poller_.wait(0);
   }
   if (timers_.next() <= now_) moved |= run_timers();
   moved |= run_sessions();

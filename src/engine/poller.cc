@@ -97,8 +97,8 @@ bool Poller::wait(Nanos timeout_ns) {
     for (int i = 0; i != found; ++i) {
       // Looked up one by one: telling one may remove another.
       if (Slot* slot = find(events[i].data.u64)) {
+        any |= !slot->who->only_hints();
         slot->who->ready(slot->tag, now);
-        any = true;
       }
     }
     // A full batch may hide more; what is level-triggered and still ready comes again, so bounded rounds do.

@@ -23,6 +23,9 @@ class Pollable {
  public:
   /// `tag` is what add() was given.
   virtual void ready(unsigned tag, Nanos now) = 0;
+  /// Being told is no work done, only a hint where some may be. A hint may come for ever: what an entry asked for before
+  /// its owner was up again stays ready.
+  [[nodiscard]] virtual bool only_hints() const { return false; }
 
  protected:
   ~Pollable() = default;
@@ -45,7 +48,7 @@ class Poller {
   [[nodiscard]] std::size_t size() const { return slots_.size() - free_.size(); }
 
   /// Tells who is ready. Waits up to `timeout_ns`; kNever: without limit, 0: not at all. The time passed on
-  /// is read after the wait. True when anybody was told.
+  /// is read after the wait. True when anybody was told who does work then.
   bool wait(Nanos timeout_ns);
 
  private:

@@ -84,21 +84,22 @@ void Session::resume(rail::Descriptor socket, std::span<const std::byte> rest, c
 // ---------------------------------------------------------------- turns
 
 bool Session::turn(Nanos now) {
+  quiet_until_ = 0;  // also when what it calls throws
   if (armed_) {
     armed_ = false;
     if (rail::Rail* fast = core_->fast()) fast->disarm();
   }
   bool moved = core_->poll(now, std::exchange(tcp_ready_, false));
   if (!events_.empty()) [[unlikely]]
-    tell_events();
+    moved |= tell_events();
   moved |= client_->serve(now);
   if (!events_.empty()) [[unlikely]]
-    tell_events();
+    moved |= tell_events();
   if (core_->tcp() != watched_tcp_ || core_->fast() != watched_fast_) [[unlikely]]
     watch();
   if (core_->ended()) [[unlikely]] {
     end();
-    return moved;
+    return true;
   }
   if (glance_ != nullptr)
     quiet_until_ = client_->wants_turns() ? 0 : std::min(core_->quiet_until(), client_->next_deadline());
@@ -264,12 +265,13 @@ void Session::on_event(const session::Event& event) {
 }
 
 // An event is told when the core is at rest: the client may send, or end the session, from inside.
-void Session::tell_events() {
+bool Session::tell_events() {
   while (!events_.empty()) {
     const session::Event event = std::move(events_.front());  // telling may add one, or throw
     events_.erase(events_.begin());
     client_->switched(event);
   }
+  return true;
 }
 
 // ---------------------------------------------------------------- the end

@@ -127,6 +127,7 @@ class Session final : public session::Host,
 
   // Pollable, Timed, DialOwner
   void ready(unsigned tag, Nanos now) override;
+  [[nodiscard]] bool only_hints() const override { return true; }
   void due(Nanos now) override;
   wire::Handshake opening() override;
   void dialled(DialResult result, Nanos now) override;
@@ -155,7 +156,7 @@ class Session final : public session::Host,
   std::unique_ptr<rail::Rail> tcp_rail(rail::Descriptor socket, std::span<const std::byte> rest);
   [[gnu::cold]] void watch();
   void unwatch_fast();
-  [[gnu::cold]] void tell_events();
+  [[gnu::cold]] bool tell_events();
   [[gnu::cold]] void end();
   void leave_loop();
 

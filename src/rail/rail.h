@@ -136,7 +136,7 @@ class Rail {
   [[nodiscard]] virtual int descriptor() const = 0;
   [[nodiscard]] virtual bool want_write() const { return false; }
   /// Before the engine sleeps on the descriptor: asks the peer to wake us. False: something has arrived
-  /// already, do not sleep. disarm() after waking.
+  /// already, do not sleep. disarm() after waking, and whenever the descriptor was ready, armed or not.
   [[nodiscard]] virtual bool arm() { return true; }
   virtual void disarm() {}
 

@@ -134,7 +134,7 @@ bool Core::poll_fast(Nanos now) {
       retire(failure.reason, failure.text, now);
     }
   }
-  return met.progress;
+  return met.progress || met.control;
 }
 
 bool Core::poll_tcp(Nanos now) {

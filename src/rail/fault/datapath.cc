@@ -101,12 +101,9 @@ class FaultRail final : public Rail {
   [[nodiscard]] bool want_write() const override { return !script_.silent_receive && inner_.want_write(); }
   bool arm() override {
     if (late_->has_due_time()) return false;
-    armed_ = !script_.silent_receive;
-    return !armed_ || inner_.arm();
+    return script_.silent_receive || inner_.arm();
   }
-  void disarm() override {
-    if (std::exchange(armed_, false)) inner_.disarm();
-  }
+  void disarm() override { inner_.disarm(); }
 
   void start() override {
     state_ = State::running;
@@ -191,7 +188,6 @@ class FaultRail final : public Rail {
 
   State state_ = State::made;
   bool faulty_ = false;  // new calls go through the queue
-  bool armed_ = false;
   std::uint64_t generation_ = ~std::uint64_t{0};
   std::shared_ptr<FaultControl> control_;
   std::shared_ptr<LateQueue> late_;
