@@ -10,6 +10,8 @@
 #include <sched.h>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace twinrail::engine {
 namespace {
@@ -20,6 +22,10 @@ constexpr std::size_t kMaxThreads = 16;  // of one lane
 // already. Quick jobs wait for no peer, so that nobody holds their lane.
 constexpr std::size_t kMostOfAPeer = kMaxThreads - 4;
 constexpr std::chrono::seconds kIdleEnd{2};
+
+void join(std::vector<std::thread>& threads) {
+  for (std::thread& thread : threads) thread.join();
+}
 
 }  // namespace
 
@@ -33,6 +39,7 @@ struct Worker::State {
     std::deque<Job> held;                           // until one of the same peer has ended
     std::map<std::uint64_t, std::size_t> admitted;  // of each peer: in `jobs`, or running
     std::condition_variable wake;
+    std::vector<std::thread> running;  // but those of look-ups, for which nobody waits
     std::size_t threads = 0;
     std::size_t idle = 0;
 
@@ -55,6 +62,7 @@ struct Worker::State {
   };
   std::mutex mutex;
   std::array<Queue, kLanes> lanes;
+  std::vector<std::thread> ended;  // have let go of the lock for the last time, or are about to
   std::condition_variable thread_ended;
   bool stopping = false;
   // Where the maker of the context may run. A thread made by a pinned, spinning engine would inherit the one
@@ -83,6 +91,10 @@ Worker::~Worker() {
     return lanes[static_cast<std::size_t>(Lane::quick)].threads == 0 &&
            lanes[static_cast<std::size_t>(Lane::waiting)].threads == 0;
   });
+  // To their very end: who forks next is to be alone.
+  std::vector<std::thread> ended = std::move(state_->ended);
+  lock.unlock();
+  join(ended);
 }
 
 void Worker::run(Lane lane, std::function<void()> run, std::uint64_t peer) {
@@ -101,8 +113,13 @@ void Worker::run(Lane lane, std::function<void()> run, std::uint64_t peer) {
       return;
     }
     try {
-      std::thread([state = state_, lane] { serve(state, lane); }).detach();
+      std::thread made([state = state_, lane] { serve(state, lane); });
       ++queue.threads;
+      if (lane == Lane::resolving) {
+        made.detach();
+      } else {
+        queue.running.push_back(std::move(made));
+      }
       queue.jobs.push_back(std::move(job));
       return;
     } catch (const std::system_error&) {
@@ -121,6 +138,11 @@ void Worker::serve(const std::shared_ptr<State>& state, Lane lane) {
   auto& queue = state->lanes[static_cast<std::size_t>(lane)];
   if (state->has_cpus) (void)sched_setaffinity(0, sizeof state->cpus, &state->cpus);
   std::unique_lock lock(state->mutex);
+  if (std::vector<std::thread> ended = std::exchange(state->ended, {}); !ended.empty()) {
+    lock.unlock();
+    join(ended);
+    lock.lock();
+  }
   while (!state->stopping) {
     if (queue.jobs.empty()) {
       ++queue.idle;
@@ -142,6 +164,13 @@ void Worker::serve(const std::shared_ptr<State>& state, Lane lane) {
     queue.leave(job.peer);
   }
   --queue.threads;
+  const auto self = std::find_if(queue.running.begin(), queue.running.end(), [](const std::thread& thread) {
+    return thread.get_id() == std::this_thread::get_id();
+  });
+  if (self != queue.running.end()) {
+    state->ended.push_back(std::move(*self));
+    queue.running.erase(self);
+  }
   state->thread_ended.notify_all();
 }
 

@@ -1,6 +1,7 @@
 #include "engine/worker.h"
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -96,6 +97,25 @@ TEST(Worker, WaitsForWhatRunsAndDropsWhatDoesNot) {
   EXPECT_GE(ended, 16);
   EXPECT_EQ(begun, ended);
   spin_until([&] { return kept.use_count() == 1; });
+}
+
+// A process that forks next is to be alone: no thread is still about to end.
+TEST(Worker, LeavesNoThreadBehind) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  for (int round = 0; round != 300; ++round) {
+    {
+      Worker worker;
+      std::atomic<int> ran{0};
+      for (int i = 0; i != 4; ++i)
+        worker.run(i % 2 == 0 ? Worker::Lane::quick : Worker::Lane::waiting, [&] { ++ran; });
+      spin_until([&] { return ran == 4; });
+    }
+    ASSERT_EQ(threads(), before) << round;
+  }
 }
 
 TEST(Inbox, NothingIsLostBetweenLookingAndSleeping) {
