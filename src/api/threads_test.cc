@@ -283,7 +283,8 @@ TEST(Rest, ABlockingEngineUsesNoCpuWhenNothingHappens) {
   RecordProperty("cpu_percent_of_16_ends", std::to_string(used * 100));
   std::printf("16 idle session ends: %.2f %% of a CPU\n", used * 100);
 #ifdef TWINRAIL_SANITIZED
-  EXPECT_LT(used, 0.25);  // each of the wake-ups is several times dearer there; one that spins takes all of a CPU
+  // A wake-up is several times dearer there; an engine that spins takes all of a CPU.
+  EXPECT_LT(used, 0.25);
 #else
   EXPECT_LT(used, 0.05);
 #endif
