@@ -50,8 +50,7 @@ bool RecordReceiver::receive(ByteStream& stream) {
 
 IoResult RecordReceiver::read(ByteStream& stream, std::size_t& asked) {
   if (!in_record() && !staged()) [[likely]] {
-    const iovec piece{stage_.data(), kStagingBytes};
-    return stream.read({&piece, 1});
+    return stream.read_piece(stage_.data(), kStagingBytes);
   }
   std::array<iovec, kMaxPieces> pieces;
   const std::size_t count = pieces_for_read(pieces);

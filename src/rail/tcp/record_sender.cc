@@ -148,10 +148,9 @@ bool RecordSender::flush(ByteStream& stream) {
 }
 
 std::size_t RecordSender::write_scratch(ByteStream& stream) {
-  const iovec piece{scratch_.data(), scratch_end_};
-  const IoResult result = stream.write({&piece, 1});
+  const IoResult result = stream.write_piece(scratch_.data(), scratch_end_);
   scratch_begin_ = result.bytes;
-  note(result, piece.iov_len);
+  note(result, scratch_end_);
   return result.bytes;
 }
 

@@ -9,9 +9,10 @@ namespace {
 
 class SocketStream final : public ByteStream {
  public:
-  explicit SocketStream(Descriptor socket) : socket_(std::move(socket)) {
-    const Result<SocketAddress> local = local_address(socket_);
-    const Result<SocketAddress> peer = peer_address(socket_);
+  explicit SocketStream(Descriptor socket) : owned_(std::move(socket)) {
+    const Result<SocketAddress> local = local_address(owned_);
+    const Result<SocketAddress> peer = peer_address(owned_);
+    socket_ = owned_.get();
     description_ = (local ? to_string(*local) : "?") + "-" + (peer ? to_string(*peer) : "?");
   }
   ~SocketStream() override { end(); }
@@ -21,12 +22,12 @@ class SocketStream final : public ByteStream {
     do {
       // One piece, the common case: send() spares the kernel the import of the vector.
       if (pieces.size() == 1) {
-        bytes = send(socket_.get(), pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL);
+        bytes = send(socket_, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL);
       } else {
         msghdr message{};
         message.msg_iov = const_cast<iovec*>(pieces.data());
         message.msg_iovlen = pieces.size();
-        bytes = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+        bytes = sendmsg(socket_, &message, MSG_NOSIGNAL);
       }
     } while (bytes < 0 && errno == EINTR);
     return result_of(bytes);
@@ -35,36 +36,31 @@ class SocketStream final : public ByteStream {
   [[gnu::hot]] IoResult read(std::span<const iovec> pieces) override {
     ssize_t bytes = 0;
     do {
-      bytes = pieces.size() == 1 ? recv(socket_.get(), pieces[0].iov_base, pieces[0].iov_len, 0)
-                                 : readv(socket_.get(), pieces.data(), static_cast<int>(pieces.size()));
+      bytes = pieces.size() == 1 ? recv(socket_, pieces[0].iov_base, pieces[0].iov_len, 0)
+                                 : readv(socket_, pieces.data(), static_cast<int>(pieces.size()));
     } while (bytes < 0 && errno == EINTR);
     if (bytes == 0) return {.status = IoResult::Status::closed};
     return result_of(bytes);
   }
 
-  [[nodiscard]] int descriptor() const override { return socket_.get(); }
+  [[nodiscard]] int descriptor() const override { return owned_.get(); }
   void close() override { end(); }
   [[nodiscard]] std::string description() const override { return description_; }
 
  private:
-  static IoResult result_of(ssize_t bytes) {
-    if (bytes >= 0) return {.bytes = static_cast<std::size_t>(bytes)};
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return {.status = IoResult::Status::would_block};
-    return {.status = IoResult::Status::error, .error = errno};
-  }
-
   // Bytes that nobody has read make close() send a reset, which could overtake what we wrote last: they are
   // read first.
   void end() {
-    if (!socket_) return;
-    shutdown(socket_.get(), SHUT_WR);
+    if (!owned_) return;
+    shutdown(socket_, SHUT_WR);
     std::byte ignored[4096];
-    for (int i = 0; i != 256 && recv(socket_.get(), ignored, sizeof ignored, MSG_DONTWAIT) > 0; ++i) {
+    for (int i = 0; i != 256 && recv(socket_, ignored, sizeof ignored, MSG_DONTWAIT) > 0; ++i) {
     }
-    socket_.reset();
+    owned_.reset();
+    socket_ = -1;
   }
 
-  Descriptor socket_;
+  Descriptor owned_;
   std::string description_;
 };
 

@@ -5,10 +5,12 @@
 // Failures: by value, never by signal; after `closed` or `error` the stream is only good for close().
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "rail/descriptor.h"
@@ -34,6 +36,25 @@ class ByteStream {
 
   virtual ~ByteStream() = default;
 
+  /// One piece, the common case, and on a socket without a detour: send() spares the kernel the import of a vector, and
+  /// a call through a table is a wrong guess after each system call.
+  [[nodiscard]] IoResult write_piece(const std::byte* from, std::size_t bytes) {
+    if (socket_ < 0) {
+      const iovec piece{const_cast<std::byte*>(from), bytes};
+      return write({&piece, 1});
+    }
+    return result_of(::send(socket_, from, bytes, MSG_NOSIGNAL));
+  }
+  [[nodiscard]] IoResult read_piece(std::byte* to, std::size_t bytes) {
+    if (socket_ < 0) {
+      const iovec piece{to, bytes};
+      return read({&piece, 1});
+    }
+    const ssize_t got = ::recv(socket_, to, bytes, 0);
+    if (got == 0) return {.status = IoResult::Status::closed};
+    return result_of(got);
+  }
+
   /// Sends the pieces in order, as far as it goes without blocking.
   [[nodiscard]] virtual IoResult write(std::span<const iovec> pieces) = 0;
   /// Fills the pieces in order, each whole before the next is touched (TcpRail lets a later piece reuse the
@@ -46,6 +67,17 @@ class ByteStream {
   virtual void close() = 0;
   /// "127.0.0.1:4000-127.0.0.1:5000"
   [[nodiscard]] virtual std::string description() const = 0;
+
+ protected:
+  static IoResult result_of(ssize_t bytes) {
+    if (bytes >= 0) return {.bytes = static_cast<std::size_t>(bytes)};
+    // Interrupted: nothing moved, and who asks again is not late.
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
+      return {.status = IoResult::Status::would_block};
+    return {.status = IoResult::Status::error, .error = errno};
+  }
+
+  int socket_ = -1;  // of a stream that is one; -1 otherwise, and after close()
 };
 
 /// Takes a connected, non-blocking stream socket.
