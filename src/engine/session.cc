@@ -90,11 +90,15 @@ bool Session::turn(Nanos now) {
     if (rail::Rail* fast = core_->fast()) fast->disarm();
   }
   bool moved = core_->poll(now, std::exchange(tcp_ready_, false));
-  if (!events_.empty()) [[unlikely]]
-    moved |= tell_events();
+  if (!events_.empty()) [[unlikely]] {
+    moved = true;
+    tell_events();
+  }
   moved |= client_->serve(now);
-  if (!events_.empty()) [[unlikely]]
-    moved |= tell_events();
+  if (!events_.empty()) [[unlikely]] {
+    moved = true;
+    tell_events();
+  }
   if (core_->tcp() != watched_tcp_ || core_->fast() != watched_fast_) [[unlikely]]
     watch();
   if (core_->ended()) [[unlikely]] {
@@ -265,13 +269,12 @@ void Session::on_event(const session::Event& event) {
 }
 
 // An event is told when the core is at rest: the client may send, or end the session, from inside.
-bool Session::tell_events() {
+void Session::tell_events() {
   while (!events_.empty()) {
     const session::Event event = std::move(events_.front());  // telling may add one, or throw
     events_.erase(events_.begin());
     client_->switched(event);
   }
-  return true;
 }
 
 // ---------------------------------------------------------------- the end

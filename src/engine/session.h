@@ -156,7 +156,7 @@ class Session final : public session::Host,
   std::unique_ptr<rail::Rail> tcp_rail(rail::Descriptor socket, std::span<const std::byte> rest);
   [[gnu::cold]] void watch();
   void unwatch_fast();
-  [[gnu::cold]] bool tell_events();
+  [[gnu::cold]] void tell_events();
   [[gnu::cold]] void end();
   void leave_loop();
 

@@ -126,7 +126,6 @@ class Core {
   void send_report(Nanos now);
   void note_arrival(Nanos now);
   Receive received_none(ring::ReceiveRing::Next next);
-  void note_published(rail::Rail& from, Nanos now);
 
   // control (control.cc)
   void take_control(rail::Rail& from, bool fast, Nanos now);

@@ -172,7 +172,6 @@ class SimStream final : public rail::ByteStream {
   ~SimStream() override { connection_->close(side_); }
   rail::IoResult write(std::span<const iovec> pieces) override { return connection_->write(side_, pieces); }
   rail::IoResult read(std::span<const iovec> pieces) override { return connection_->read(side_, pieces); }
-  [[nodiscard]] int descriptor() const override { return -1; }
   void close() override { connection_->close(side_); }
   [[nodiscard]] std::string description() const override { return side_ == 0 ? "A-B" : "B-A"; }
 

@@ -39,20 +39,14 @@ class ByteStream {
   /// One piece, the common case, and on a socket without a detour: send() spares the kernel the import of a vector, and
   /// a call through a table is a wrong guess after each system call.
   [[nodiscard]] IoResult write_piece(const std::byte* from, std::size_t bytes) {
-    if (socket_ < 0) {
-      const iovec piece{const_cast<std::byte*>(from), bytes};
-      return write({&piece, 1});
-    }
-    return result_of(::send(socket_, from, bytes, MSG_NOSIGNAL));
+    if (socket_) return moved([&] { return ::send(socket_.get(), from, bytes, MSG_NOSIGNAL); });
+    const iovec piece{const_cast<std::byte*>(from), bytes};
+    return write({&piece, 1});
   }
   [[nodiscard]] IoResult read_piece(std::byte* to, std::size_t bytes) {
-    if (socket_ < 0) {
-      const iovec piece{to, bytes};
-      return read({&piece, 1});
-    }
-    const ssize_t got = ::recv(socket_, to, bytes, 0);
-    if (got == 0) return {.status = IoResult::Status::closed};
-    return result_of(got);
+    if (socket_) return arrived([&] { return ::recv(socket_.get(), to, bytes, 0); });
+    const iovec piece{to, bytes};
+    return read({&piece, 1});
   }
 
   /// Sends the pieces in order, as far as it goes without blocking.
@@ -61,7 +55,7 @@ class ByteStream {
   /// memory of an earlier one whose content it does not want).
   [[nodiscard]] virtual IoResult read(std::span<const iovec> pieces) = 0;
   /// For epoll; -1: none.
-  [[nodiscard]] virtual int descriptor() const = 0;
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
   /// Both directions end. What was written before still reaches the peer when it can. More than once is
   /// harmless.
   virtual void close() = 0;
@@ -69,15 +63,26 @@ class ByteStream {
   [[nodiscard]] virtual std::string description() const = 0;
 
  protected:
-  static IoResult result_of(ssize_t bytes) {
+  /// What a system call that moves bytes came to; an interrupted one is made again.
+  template <typename Call>
+  static IoResult moved(const Call& call) {
+    ssize_t bytes = 0;
+    do {
+      bytes = call();
+    } while (bytes < 0 && errno == EINTR);
     if (bytes >= 0) return {.bytes = static_cast<std::size_t>(bytes)};
-    // Interrupted: nothing moved, and who asks again is not late.
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
-      return {.status = IoResult::Status::would_block};
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return {.status = IoResult::Status::would_block};
     return {.status = IoResult::Status::error, .error = errno};
   }
+  /// The same of one that reads, where no bytes are the end.
+  template <typename Call>
+  static IoResult arrived(const Call& call) {
+    IoResult result = moved(call);
+    if (result.status == IoResult::Status::ok && result.bytes == 0) result.status = IoResult::Status::closed;
+    return result;
+  }
 
-  int socket_ = -1;  // of a stream that is one; -1 otherwise, and after close()
+  Descriptor socket_;  // of a stream that is one; none otherwise, and after close()
 };
 
 /// Takes a connected, non-blocking stream socket.

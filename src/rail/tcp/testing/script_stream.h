@@ -64,7 +64,6 @@ class ScriptStream final : public ByteStream {
     return {.bytes = bytes};
   }
 
-  [[nodiscard]] int descriptor() const override { return -1; }
   void close() override { script_->closed = true; }
   [[nodiscard]] std::string description() const override { return "script"; }
 
