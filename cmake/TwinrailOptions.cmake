@@ -2,6 +2,8 @@
 
 set(TWINRAIL_TESTS AUTO CACHE STRING "Build the tests: ON, OFF, or AUTO (when GoogleTest is installed)")
 set_property(CACHE TWINRAIL_TESTS PROPERTY STRINGS AUTO ON OFF)
+set(TWINRAIL_VERBS AUTO CACHE STRING "Build the RDMA rail: ON, OFF, or AUTO (when libibverbs and librdmacm are installed)")
+set_property(CACHE TWINRAIL_VERBS PROPERTY STRINGS AUTO ON OFF)
 set(TWINRAIL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
 set(TWINRAIL_FUZZ OFF CACHE STRING "Build the libFuzzer targets: ON, OFF, or AUTO (when the compiler is Clang)")
 set_property(CACHE TWINRAIL_FUZZ PROPERTY STRINGS AUTO ON OFF)

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <twinrail/reason.h>
 #include <twinrail/result.h>
@@ -34,11 +35,27 @@ struct BreakerOptions {
   static BreakerOptions eager();
 };
 
+/// How an RDMA device is used. Where the way to the peer leads decides which one; GID and path MTU follow from that.
+struct RdmaOptions {
+  std::string device = {};         ///< use this one only ("mlx5_0"); empty: any
+  unsigned traffic_class = 0;      ///< of the packets, 0 to 255: DSCP in the upper six bits
+  unsigned ack_timeout = 14;       ///< 4.096 us * 2^n until the device sends again; 1 to 31
+  unsigned retry_count = 6;        ///< 1 to 6; 7 would mean for ever on some devices
+  unsigned max_inline = 220;       ///< bytes that go along with a work request; less where the device has less
+  bool immediate = true;           ///< off: publish by message, as on iWARP
+  bool shared_receives = true;     ///< off: each connection has its own receives
+
+  [[nodiscard]] Status validate() const;
+};
+
 struct SessionOptions {
   std::size_t send_ring_bytes = 256 * 1024;     ///< power of two, 4 KiB to 1 GiB; the peer's receive ring
   std::size_t receive_ring_bytes = 256 * 1024;  ///< what we ask the peer to use as its send ring
   bool fast_rails = true;                       ///< false: TCP only
   bool shm = true;                              ///< offer shared memory to peers on this host
+  bool verbs = true;                            ///< offer RDMA where both ends have a device
+  bool verbs_first = false;                     ///< on one host, too: RDMA before shared memory
+  RdmaOptions rdma = {};
   BreakerOptions breaker = {};
   std::chrono::nanoseconds suspicion =
       std::chrono::milliseconds(10);                               ///< silence of the fast rail until we ask
@@ -52,6 +69,11 @@ struct SessionOptions {
 
   [[nodiscard]] Status validate() const;
 };
+
+/// Whether this host could bring an RDMA rail up now, or one line that says why not. Takes milliseconds.
+[[nodiscard]] Status rdma_status(const RdmaOptions& options = {});
+/// One line for each port of each RDMA device: its name, state, fabric (InfiniBand, RoCE v1, RoCE v2, iWARP) and address.
+[[nodiscard]] std::vector<std::string> describe_rdma();
 
 struct ConnectOptions {
   SessionOptions session = {};

@@ -1,4 +1,5 @@
 #include "api/settings.h"
+#include "engine/rail_factory.h"
 #include <twinrail/options.h>
 
 namespace twinrail {
@@ -45,6 +46,18 @@ Nanos margin_of(nanoseconds session_deadline) {
   return std::min<Nanos>(session::Options{}.deadline_margin_ns, session_deadline.count() / 10);
 }
 
+rail::VerbsOptions verbs_of(const RdmaOptions& options) {
+  rail::VerbsOptions verbs;
+  verbs.device = options.device;
+  verbs.traffic_class = static_cast<std::uint8_t>(options.traffic_class);
+  verbs.ack_timeout = static_cast<std::uint8_t>(options.ack_timeout);
+  verbs.retry_count = static_cast<std::uint8_t>(options.retry_count);
+  verbs.max_inline = options.max_inline;
+  verbs.immediate = options.immediate;
+  verbs.shared_receives = options.shared_receives;
+  return verbs;
+}
+
 }  // namespace
 
 std::string_view to_string(Rail rail) { return rail::name(static_cast<rail::Kind>(rail)); }
@@ -67,10 +80,34 @@ BreakerOptions BreakerOptions::eager() {
           nanoseconds(eager.forgive_after_ns), eager.jitter_percent};
 }
 
+Status RdmaOptions::validate() const {
+  const auto within = [](const char* knob, unsigned value, unsigned least, unsigned most, const char* why) -> Status {
+    if (value >= least && value <= most) return {};
+    return bad(knob, std::to_string(value), std::to_string(least) + " to " + std::to_string(most) + why);
+  };
+  if (Status status = within("rdma.traffic_class", traffic_class, 0, 255, ""); !status) return status;
+  if (Status status = within("rdma.ack_timeout", ack_timeout, 1, 31, ", 4.096 us * 2^n; 0 would be no timer at all");
+      !status)
+    return status;
+  if (Status status = within("rdma.retry_count", retry_count, 1, 6, "; 7 means for ever on some devices"); !status)
+    return status;
+  return within("rdma.max_inline", max_inline, 0, 4096, "");
+}
+
+Status rdma_status(const RdmaOptions& options) {
+  if (Status status = options.validate(); !status) return status;
+  const rail::Failure why = engine::why_no_rail(rail::Kind::verbs, verbs_of(options));
+  if (why.text.empty()) return {};
+  return Error{Code::unavailable, why.text + " [" + std::string(name(why.reason)) + "]"};
+}
+
+std::vector<std::string> describe_rdma() { return engine::describe_devices(); }
+
 Status SessionOptions::validate() const {
   if (Status status = check_ring("send_ring_bytes", send_ring_bytes); !status) return status;
   if (Status status = check_ring("receive_ring_bytes", receive_ring_bytes); !status) return status;
   if (Status status = check_breaker(breaker); !status) return status;
+  if (Status status = rdma.validate(); !status) return status;
   const std::pair<const char*, nanoseconds> times[] = {{"suspicion", suspicion},
                                                        {"hedge", hedge},
                                                        {"heartbeat", heartbeat},
@@ -100,8 +137,13 @@ namespace detail {
 
 engine::SessionSettings settings_of(const SessionOptions& options) {
   engine::SessionSettings settings;
-  settings.core.fast_rails =
-      options.fast_rails && options.shm ? 1u << static_cast<unsigned>(rail::Kind::shm) : 0u;
+  const auto bit = [](rail::Kind kind, bool wanted) { return wanted ? 1u << static_cast<unsigned>(kind) : 0u; };
+  settings.wants_verbs = options.fast_rails && options.verbs;
+  settings.core.fast_rails = (bit(rail::Kind::shm, options.fast_rails && options.shm) |
+                              bit(rail::Kind::verbs, settings.wants_verbs)) &
+                             engine::rails_worth_offering();
+  settings.core.verbs_first = options.verbs_first;
+  settings.verbs = verbs_of(options.rdma);
   settings.core.breaker = breaker_of(options.breaker);
   settings.core.suspicion_ns = options.suspicion.count();
   settings.core.hedge_ns = options.hedge.count();

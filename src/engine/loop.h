@@ -12,6 +12,7 @@
 
 #include "engine/context.h"
 #include "engine/door.h"
+#include "engine/rail_factory.h"
 #include "engine/session.h"
 #include "engine/turn_clock.h"
 
@@ -71,6 +72,7 @@ class Loop {
   void linger(rail::Descriptor socket);
   void linger(std::unique_ptr<rail::Rail> rail);
   [[nodiscard]] class Reception& reception() { return *reception_; }
+  [[nodiscard]] const std::shared_ptr<rail::ReceivePools>& receive_pools() const { return receive_pools_; }
   void sweep_later() { sweep_ = true; }
   /// An entry of the epoll set that is seldom ready: it alone does not ask for frequent looks.
   void count_quiet_entry() { ++quiet_entries_; }
@@ -121,6 +123,7 @@ class Loop {
   std::vector<std::shared_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Door>> doors_;
   std::unique_ptr<Reception> reception_;
+  const std::shared_ptr<rail::ReceivePools> receive_pools_ = make_receive_pools();
 };
 
 }  // namespace twinrail::engine

@@ -9,13 +9,14 @@
 
 #include "base/clock.h"
 #include "rail/rail.h"
+#include "rail/verbs/setup.h"
 #include "session/types.h"
 
 namespace twinrail::engine {
 
 /// What a set-up came to: a way to make the rail on the engine's thread, or why not.
 struct RailMade {
-  std::function<std::unique_ptr<rail::Rail>(ring::ReceiveRing&)> make;
+  std::function<std::unique_ptr<rail::Rail>(const ring::SendRing&, ring::ReceiveRing&)> make;
   rail::Failure failure;
 };
 
@@ -27,9 +28,12 @@ struct RailRequest {
   std::vector<std::byte> peer_blob;
   std::shared_ptr<const ring::Memory> send_memory;
   std::size_t send_bytes = 0;
+  std::shared_ptr<const ring::Memory> receive_memory;
   std::size_t receive_bytes = 0;
   bool may_sleep = false;
   Nanos deadline = 0;
+  rail::VerbsOptions verbs;
+  std::shared_ptr<rail::ReceivePools> receive_pools;  ///< of the engine
 };
 
 /// One set-up in progress.
@@ -47,5 +51,15 @@ class RailSetup {
 
 /// Null: this build has no such rail.
 std::shared_ptr<RailSetup> begin_rail(RailRequest request);
+
+/// The kinds of fast rail that this build can make and this host has the device files for: worth offering to a peer. A
+/// set-up may still fail, with its reason.
+std::uint32_t rails_worth_offering();
+/// Why this host could not bring a rail of this kind up now; an empty text when it could. Milliseconds.
+rail::Failure why_no_rail(rail::Kind kind, const rail::VerbsOptions& verbs);
+/// One line for each port of each RDMA device.
+std::vector<std::string> describe_devices();
+/// What all verbs rails of one engine share.
+std::shared_ptr<rail::ReceivePools> make_receive_pools();
 
 }  // namespace twinrail::engine

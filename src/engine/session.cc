@@ -32,8 +32,12 @@ Status Session::establish(const Facts& facts, Nanos now) {
   const bool same_host = facts.peer_host == loop_.context().host();
   if (!same_host) config.peer_rails &= ~kind_bit(rail::Kind::shm);
   const std::uint32_t common = settings_.core.fast_rails & config.peer_rails;
-  if (settings_.core.fast_rails == 0) {
-    config.no_fast_rail = Reason::policy;
+  const bool lacks_verbs =
+      settings_.wants_verbs && (settings_.core.fast_rails & kind_bit(rail::Kind::verbs)) == 0;
+  if (lacks_verbs && (facts.peer_rails & kind_bit(rail::Kind::verbs)) != 0) {
+    config.no_fast_rail = Reason::no_device;
+  } else if (settings_.core.fast_rails == 0) {
+    config.no_fast_rail = lacks_verbs ? Reason::no_device : Reason::policy;
   } else if ((settings_.core.fast_rails & facts.peer_rails) != 0 && !same_host) {
     config.no_fast_rail = Reason::other_host;
   }
@@ -196,7 +200,10 @@ void Session::open_rail(const session::OpenRail& what) {
   request.peer_blob.assign(what.peer_blob.begin(), what.peer_blob.end());
   request.send_memory = core_->send_ring().memory();
   request.send_bytes = facts_.geometry.send_ring_bytes;
+  request.receive_memory = core_->receive_ring().local_memory();
   request.receive_bytes = facts_.geometry.receive_ring_bytes;
+  request.verbs = settings_.verbs;
+  request.receive_pools = loop_.receive_pools();
   request.may_sleep = loop_.may_sleep();
   request.deadline = monotonic_now() + settings_.core.setup_timeout_ns;
   setup_ = begin_rail(std::move(request));
@@ -240,7 +247,7 @@ void Session::rail_ready(std::uint64_t epoch, const RailMade& made, Nanos now) {
   if (core_->ended()) return;
   touch();
   if (!made.make) return core_->rail_failed(epoch, made.failure.reason, made.failure.text, now);
-  std::unique_ptr<rail::Rail> rail = made.make(core_->receive_ring());
+  std::unique_ptr<rail::Rail> rail = made.make(core_->send_ring(), core_->receive_ring());
   const rail::Kind kind = rail->kind();
   if (const auto& decorate = loop_.context().settings().hooks.decorate)
     rail = decorate(std::move(rail), kind);

@@ -9,6 +9,7 @@
 
 #include "rail/rail.h"
 #include "rail/tcp/setup.h"
+#include "rail/verbs/setup.h"
 #include "session/types.h"
 
 namespace twinrail::engine {
@@ -25,6 +26,8 @@ struct SessionSettings {
   std::uint64_t receive_ring_bytes = 256 * 1024;  ///< as above
   std::uint64_t max_ring_bytes = kMaxRingBytes;   ///< listener only: larger requests are refused
   std::size_t hold_slots = 1024;
+  rail::VerbsOptions verbs;
+  bool wants_verbs = false;  ///< though this host may have none: then that is the reason given
   Nanos handshake_timeout_ns = 2 * kSecond;  ///< of one connection
   Nanos connect_retry_max_ns = 250 * kMillisecond;
 };

@@ -96,6 +96,15 @@ void ReceiveRing::attach(std::shared_ptr<const Memory> peer_ring) {
 
 void ReceiveRing::detach() { switch_source(local_); }
 
+// A stream may be in the middle of a record beyond published(), so all of it is copied.
+void ReceiveRing::replace_local(std::shared_ptr<const Memory> fresh) {
+  assert(fresh->size() >= size());
+  std::memcpy(fresh->data(), local_->data(), size());
+  const bool read_here = !attached();
+  local_ = std::move(fresh);
+  if (read_here) switch_source(local_);
+}
+
 void ReceiveRing::next_segment() {
   while (delivered_ >= segments_.front().end) segments_.pop_front();
   base_ = segments_.front().memory->data();

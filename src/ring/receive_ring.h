@@ -146,6 +146,9 @@ class ReceiveRing {
   void attach(std::shared_ptr<const Memory> peer_ring);
   /// From published() on, frames are read from local memory again. Frames below stay readable where they are.
   void detach();
+  /// Local memory is another from here on: a device that cannot be stopped may still write to the old one. Bytes that
+  /// are there go along; frames below published() are read where they were, and keep the old memory alive.
+  void replace_local(std::shared_ptr<const Memory> fresh);
   [[nodiscard]] bool attached() const { return segments_.back().memory != local_; }
 
   [[nodiscard]] std::size_t held() const { return holds_->count_; }

@@ -178,5 +178,23 @@ TEST(SourceSwitch, AForgedHeaderInThePeersRingIsCorruptAndNothingElse) {
   EXPECT_EQ(world.in.delivered(), world.ends[0]);
 }
 
+// A device that hangs may write to the old memory for ever: what is read next is not there any more.
+TEST(SourceSwitch, LocalMemoryIsReplacedInTheMiddleOfEverything) {
+  World world(Position{1} << 32);
+  world.publish(3);
+  world.expect_next(0, kLocal);
+  const std::byte* const old_bytes = world.in.writable_at(0);
+  auto fresh = testing::ring_memory(kSize);
+  world.in.replace_local(fresh);
+  EXPECT_NE(world.in.writable_at(0), old_bytes);
+  EXPECT_EQ(world.in.local_memory(), fresh);
+  // Published before: still where they were. Published later: from the new memory, into which all was copied.
+  world.expect_next(1, kLocal);
+  world.expect_next(2, kLocal);
+  std::memset(const_cast<std::byte*>(old_bytes), 0xff, kSize);
+  world.publish(kFrames);
+  for (std::size_t i = 3; i != kFrames; ++i) world.expect_next(i, kLocal);
+}
+
 }  // namespace
 }  // namespace twinrail::ring

@@ -11,6 +11,7 @@
 // Source: design sections 2 and 3; docs/session.md.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -137,6 +138,7 @@ class Core {
   void maybe_say_closed(Nanos now);
 
   // upgrade and retreat (upgrade.cc)
+  [[nodiscard]] rail::Kind choose_kind(std::uint32_t common) const;
   void offer(Nanos now);
   void on_offer(const wire::Control& control, Nanos now);
   void on_offer_reply(const wire::Control& control, Nanos now);
@@ -223,6 +225,7 @@ class Core {
   std::uint64_t highest_retired_ = 0;
   std::uint64_t fencing_epoch_ = 0;  // whose rail the host is fencing
   Reason retire_reason_ = Reason::none;
+  std::array<unsigned, rail::kKinds> setup_failures_{};  // by kind, since a rail last served
   Position joined_ = 0;             // where the fast rail of epoch_ began
   Position stopped_completed_ = 0;  // completed() when the rail was stopped
   health::Breaker breaker_;

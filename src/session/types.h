@@ -23,6 +23,7 @@ enum class Fate : std::uint8_t { not_sent, unknown };
 struct Options {
   std::uint32_t fast_rails =
       1u << static_cast<unsigned>(rail::Kind::shm);  ///< bit set of kinds to upgrade to
+  bool verbs_first = false;  ///< where both ends have both; else shared memory comes first
   health::BreakerSettings breaker = health::kDefaultBreaker;
   Nanos suspicion_ns =
       10 * kMillisecond;  ///< age of an unreported byte on the fast rail at which we ask over TCP

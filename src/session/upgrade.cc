@@ -21,11 +21,20 @@ constexpr bool has(std::uint32_t set, rail::Kind kind) {
 
 // ---------------------------------------------------------------- upgrade
 
+// The one that failed to come up less often since a rail last served; of equals, the preferred one.
+rail::Kind Core::choose_kind(std::uint32_t common) const {
+  std::array order{rail::Kind::shm, rail::Kind::verbs};
+  if (config_.options.verbs_first) std::swap(order[0], order[1]);
+  const auto failures = [&](rail::Kind kind) { return setup_failures_[static_cast<std::size_t>(kind)]; };
+  if (!has(common, order[0])) return order[1];
+  return has(common, order[1]) && failures(order[1]) < failures(order[0]) ? order[1] : order[0];
+}
+
 void Core::offer(Nanos now) {
   upgrade_due_ = kNever;
   const std::uint32_t common = config_.options.fast_rails & config_.peer_rails;
   if (common == 0 || closing_ || peer_final_) return;
-  fast_kind_ = has(common, rail::Kind::shm) ? rail::Kind::shm : rail::Kind::verbs;
+  fast_kind_ = choose_kind(common);
   epoch_ = std::max(epoch_, highest_retired_) + 1;
   phase_ = Phase::offered;
   setup_due_ = now + config_.options.setup_timeout_ns;
@@ -73,6 +82,7 @@ void Core::on_offer_reply(const wire::Control& control, Nanos now) {
     // Nothing was set up at either end, so there is nothing to fence.
     phase_ = Phase::none;
     setup_due_ = kNever;
+    ++setup_failures_[static_cast<std::size_t>(fast_kind_)];
     reason_ = control.reason;
     breaker_.on_failure(now);
     upgrade_due_ = breaker_.next_try();
@@ -180,7 +190,12 @@ void Core::retire(Reason reason, std::string_view text, Nanos now) {
   highest_retired_ = std::max(highest_retired_, epoch_);
   local_fenced_ = !fast_;
   if (phase_ == Phase::offered || phase_ == Phase::opening) host_.cancel_rail(epoch_);
-  if (phase_ == Phase::active) ++totals_.retreats;
+  if (phase_ == Phase::active) {
+    ++totals_.retreats;
+    setup_failures_ = {};
+  } else {
+    ++setup_failures_[static_cast<std::size_t>(fast_kind_)];
+  }
   phase_ = Phase::retiring;
   fencing_epoch_ = epoch_;
   peer_fenced_ = false;

@@ -10,6 +10,8 @@
 
 #include "wire/frame.h"
 #include "wire/handshake.h"
+#include "wire/verbs_greeting.h"
+#include "wire/verbs_message.h"
 
 namespace twinrail::wire {
 namespace {
@@ -92,7 +94,8 @@ TEST_F(WireDoc, HasTheBlocksThatThisTestKnows) {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : blocks_) names.push_back(name);
   EXPECT_EQ(names,
-            (std::vector<std::string>{"data", "fenced", "hello", "report", "retire", "start", "welcome"}));
+            (std::vector<std::string>{"data", "fenced", "hello", "report", "retire", "start", "verbs_credit",
+                                      "verbs_greeting", "welcome"}));
 }
 
 TEST_F(WireDoc, HandshakeDecodesAsThePageSays) {
@@ -156,6 +159,27 @@ TEST_F(WireDoc, ControlDecodesAsThePageSays) {
   EXPECT_EQ(fenced.report.published, 96u);
   EXPECT_EQ(fenced.report.polled, 80u);
   EXPECT_EQ(fenced.report.beat_seen, 9u);
+}
+
+TEST_F(WireDoc, VerbsGreetingAndCredit) {
+  const Bytes& bytes = blocks_["verbs_greeting"];
+  VerbsGreeting greeting;
+  ASSERT_TRUE(decode(bytes, greeting));
+  const auto again = encode(greeting);
+  EXPECT_TRUE(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+  EXPECT_TRUE(greeting.immediate);
+  EXPECT_EQ(greeting.ring_log2, 18);
+  EXPECT_EQ(greeting.publications, 128);
+  EXPECT_EQ(greeting.messages, 16);
+  EXPECT_EQ(greeting.ring_key, 0x1234u);
+  EXPECT_EQ(greeting.ring_address, 0x7f0000001000u);
+  EXPECT_EQ(greeting.token[0], std::byte{0x30});
+
+  VerbsMessage credit;
+  ASSERT_TRUE(decode(blocks_["verbs_credit"], credit));
+  EXPECT_EQ(credit.kind, VerbsMessageKind::credit);
+  EXPECT_EQ(credit.publications, 64u);
+  EXPECT_EQ(credit.messages, 2u);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ def environment(**more):
     """The caller's, without knobs that would change what is tested."""
     clean = {k: v for k, v in os.environ.items()
              if not k.startswith(("TWINRAIL_SESSION", "TWINRAIL_BREAKER", "TWINRAIL_ENGINE", "TWINRAIL_CONNECT",
-                                  "TWINRAIL_CONTEXT"))}
+                                  "TWINRAIL_CONTEXT", "TWINRAIL_RDMA"))}
     clean.update(more)
     return clean
 

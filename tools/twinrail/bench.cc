@@ -163,7 +163,7 @@ int run_bench(BenchOptions options, const Knobs& knobs) {
 Result<Settings> bench_settings(const BenchOptions& options, const Knobs& knobs) {
   Settings settings;
   SessionOptions& session = settings.connect.session;
-  session.fast_rails = options.rail != "tcp";
+  choose_rail(session, options.rail);
   // The ring holds what may be in flight.
   const std::uint64_t needed =
       std::max(options.depth * wire::frame_bytes(options.size), 2 * wire::frame_bytes(options.size));
@@ -184,7 +184,7 @@ void add_bench(Cli& cli) {
   sub->add_option("host", options->host, "the server's; without it this side is the server")
       ->type_name("HOST");
   sub->add_option("--test", options->test_name, "latency, rate or bandwidth (latency)")->type_name("TEST");
-  sub->add_option("--rail", options->rail, "tcp, shm, or auto: what comes up within a second (auto)")
+  sub->add_option("--rail", options->rail, "tcp, shm, verbs, or auto: what comes up within a second (auto)")
       ->type_name("RAIL");
   add_count(sub, "-p,--port", options->port, "port (18515)", {1, 65535});
   add_bytes(sub, "-s,--size", options->size, "payload of a message (64; bandwidth: 64k)")

@@ -233,8 +233,9 @@ void Demo::introduce() const {
   say("twinrail demo: {} orders, client to server and back\n", grouped(total_));
   say("  orders   {}\n", generated_ ? fmt::format("generated, seed {}", options_.seed) : options_.input);
   if (session.fast_rails) {
-    say("  rails    tcp and shm; {}\n", verbs_state());
-    say("  cuts     {} of the shm rail, every other one silent\n", options_.cuts);
+    const Rail fast = fast_rail_here(options_.rail);
+    say("  rails    tcp and {}; {}\n", to_string(fast), verbs_state());
+    say("  cuts     {} of the {} rail, every other one silent\n", options_.cuts, to_string(fast));
     say("  breaker  {}: a fast rail that failed is tried again after {}, at most {}\n", session.breaker.name,
         format_duration(session.breaker.first_delay.count()),
         format_duration(session.breaker.max_delay.count()));
@@ -300,7 +301,7 @@ int report_failure(int status, const std::string& message, bool second_hand) {
 Result<Settings> demo_settings(const DemoOptions& options, const Knobs& knobs) {
   Settings settings;
   settings.connect.session.breaker = BreakerOptions::eager();
-  settings.connect.session.fast_rails = options.rail != "tcp";
+  choose_rail(settings.connect.session, options.rail);
   // A peer that died is found at once by the parent; a session without one need not wait long.
   settings.connect.session.session_deadline = std::chrono::seconds(5);
   if (const Status applied = knobs.apply(settings); !applied) return applied.error();
@@ -321,7 +322,7 @@ void add_demo(Cli& cli) {
   add_count(sub, "--seed", options->seed, "of the generator (1)")->excludes(input);
   add_count(sub, "--cuts", options->cuts, "times that the fast rail is cut, every other one silently (4)",
             {0, kMostCuts});
-  sub->add_option("--rail", options->rail, "auto, shm: TCP and shared memory; tcp: TCP alone (auto)")
+  sub->add_option("--rail", options->rail, "the one beside TCP: verbs (RDMA), shm (shared memory), auto: RDMA where there is a device; tcp: TCP alone (auto)")
       ->type_name("RAIL");
   add_count(sub, "--window", options->window, "orders in flight at most (256)", {1});
   add_count(sub, "--samples", options->latency_samples,

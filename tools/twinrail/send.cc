@@ -10,6 +10,7 @@
 #include "common/interrupt.h"
 #include "common/parting.h"
 #include "common/progress.h"
+#include "common/rails.h"
 #include "common/say.h"
 #include "common/session_report.h"
 #include "common/switch_watch.h"
@@ -38,8 +39,8 @@ class FileSender : public Handler {
         start_(monotonic_now()),
         watch_(start_),
         cutting_(options.cut_every.count() > 0),
-        held_back_(options.rail == "shm"),
-        want_fast_(options.rail == "shm"),
+        held_back_(names_fast_rail(options.rail)),
+        want_fast_(names_fast_rail(options.rail)),
         schedule_(options.cut_every.count(), input.length().value_or(0)) {}
 
   void on_open(Session& session) override {
@@ -179,7 +180,8 @@ void FileSender::steer(Session& session, Cutter& cutter) {
   steered_ = now;
   const SessionInfo info = session.info();
   const std::uint64_t over_tcp = info.traffic[static_cast<int>(Rail::tcp)].bytes_sent;
-  const std::uint64_t over_fast = info.traffic[static_cast<int>(Rail::shm)].bytes_sent;
+  const std::uint64_t over_fast = info.traffic[static_cast<int>(Rail::shm)].bytes_sent +
+                                  info.traffic[static_cast<int>(Rail::verbs)].bytes_sent;
   switch (schedule_.next(now, lane_, over_tcp, over_fast)) {
     case Action::cut_with_error:
       cutter.cut(Cutter::Kind::error);
@@ -200,7 +202,7 @@ void FileSender::steer(Session& session, Cutter& cutter) {
 
 void FileSender::check_rail(Session& session) {
   if (!want_fast_ || !open_ || closed_ || monotonic_now() - opened_ < kRailWithin) return;
-  fail(session, "--rail shm: the rail did not come up: " + why(session.info().reason, ""));
+  fail(session, "the rail that --rail asks for did not come up: " + why(session.info().reason, ""));
 }
 
 std::string FileSender::progress() const {
@@ -298,7 +300,7 @@ void add_send(Cli& cli) {
   sub->add_option("address", options->address, "where recv listens")->type_name("HOST:PORT")->required();
   sub->add_option("file", options->file, "what to send; standard input when left out, or -")
       ->type_name("FILE");
-  sub->add_option("--rail", options->rail, "auto: shared memory on one host, else TCP; tcp; shm (auto)")
+  sub->add_option("--rail", options->rail, "auto: RDMA where both ends have it, else shared memory on one host, else TCP; or tcp, shm, verbs (auto)")
       ->type_name("RAIL");
   add_duration(
       sub, "--cut-every", options->cut_every,

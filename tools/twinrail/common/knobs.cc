@@ -116,6 +116,16 @@ Status set_cpu(Settings& s, std::string_view text) {
   return {};
 }
 
+std::string show_device(const Settings& s) {
+  const std::string& device = s.connect.session.rdma.device;
+  return device.empty() ? "auto" : device;
+}
+
+Status set_device(Settings& s, std::string_view text) {
+  s.connect.session.rdma.device = text == "auto" ? "" : std::string(text);
+  return {};
+}
+
 std::string show_instance(const Settings& s) {
   return s.context.instance == 0 ? "auto" : std::to_string(s.context.instance);
 }
@@ -135,7 +145,7 @@ SessionOptions& session(Settings& s) { return s.connect.session; }
 BreakerOptions& breaker(Settings& s) { return s.connect.session.breaker; }
 
 // The words between "TWINRAIL_" and the second underscore that are ours; other TWINRAIL_ variables are not knobs.
-constexpr std::string_view kSubsystems[] = {"context", "engine", "connect", "session", "breaker"};
+constexpr std::string_view kSubsystems[] = {"context", "engine", "connect", "session", "breaker", "rdma"};
 
 std::size_t find_knob(std::string_view name) {
   const auto& knobs = all_knobs();
@@ -170,6 +180,23 @@ const std::vector<Knob>& all_knobs() {
                                                                               "off: TCP only"),
       switch_knob<[](Settings& s) -> bool& { return session(s).shm; }>(
           "session.shm", "offer shared memory to peers on this host"),
+      switch_knob<[](Settings& s) -> bool& { return session(s).verbs; }>(
+          "session.verbs", "offer RDMA where both ends have a device"),
+      switch_knob<[](Settings& s) -> bool& { return session(s).verbs_first; }>(
+          "session.verbs_first", "on one host, too: RDMA before shared memory"),
+      {"rdma.device", "use this RDMA device only; auto: any that leads to the peer", show_device, set_device},
+      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.traffic_class; }, 255>(
+          "rdma.traffic_class", "of RDMA packets: DSCP in the upper six bits"),
+      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.ack_timeout; }, 31>(
+          "rdma.ack_timeout", "4.096 us * 2^n until the device sends again, 1 to 31"),
+      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.retry_count; }, 7>(
+          "rdma.retry_count", "how often, 1 to 6"),
+      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.max_inline; }, 4096>(
+          "rdma.max_inline", "bytes that go along with a work request"),
+      switch_knob<[](Settings& s) -> bool& { return session(s).rdma.immediate; }>(
+          "rdma.immediate", "off: publish by message, as on iWARP"),
+      switch_knob<[](Settings& s) -> bool& { return session(s).rdma.shared_receives; }>(
+          "rdma.shared_receives", "off: each connection has its own receives"),
       duration_knob<[](Settings& s) -> Nanoseconds& { return session(s).suspicion; }>(
           "session.suspicion", "silence of the fast rail until we ask over TCP"),
       duration_knob<[](Settings& s) -> Nanoseconds& { return session(s).hedge; }>(

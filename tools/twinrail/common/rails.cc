@@ -1,31 +1,42 @@
 #include "common/rails.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace twinrail::tools {
-
 namespace {
 
-bool any_device() {
-  std::error_code ignored;
-  return std::filesystem::exists("/dev/infiniband", ignored);
-}
+bool is_verbs(std::string_view rail) { return rail == "verbs" || rail == "rdma"; }
 
 }  // namespace
 
 std::string verbs_state() {
-  return any_device() ? "verbs is not in this build" : "no RDMA device here (/dev/infiniband is missing)";
+  const Status usable = rdma_status();
+  return usable ? fmt::format("{}", fmt::join(describe_rdma(), "; ")) : usable.error().message;
 }
 
 std::string rail_problem(std::string_view rail) {
   if (rail == "auto" || rail == "tcp" || rail == "shm") return {};
-  if (rail == "verbs" || rail == "rdma")
-    return fmt::format(
-        "--rail {}: {}; use --rail shm between processes of one host, or --rail tcp", rail,
-        any_device() ? "this build has no verbs rail" : "no RDMA device, /dev/infiniband is missing");
-  return fmt::format("--rail {}: there is no such rail; use auto, tcp or shm", rail);
+  if (!is_verbs(rail))
+    return fmt::format("--rail {}: there is no such rail; use auto, tcp, shm or verbs", rail);
+  const Status usable = rdma_status();
+  if (usable) return {};
+  return fmt::format("--rail {}: {}; use --rail shm between processes of one host, or --rail tcp", rail,
+                     usable.error().message);
 }
+
+void choose_rail(SessionOptions& session, std::string_view rail) {
+  session.fast_rails = rail != "tcp";
+  session.shm = !is_verbs(rail);
+  session.verbs = rail != "shm";
+  session.verbs_first = true;
+}
+
+Rail fast_rail_here(std::string_view rail) {
+  if (rail == "shm") return Rail::shm;
+  return is_verbs(rail) || rdma_status() ? Rail::verbs : Rail::shm;
+}
+
+bool names_fast_rail(std::string_view rail) { return rail == "shm" || is_verbs(rail); }
 
 }  // namespace twinrail::tools

@@ -15,7 +15,7 @@
 namespace twinrail::tools {
 
 struct DemoOptions {
-  std::string rail = "auto";  // auto, shm, tcp
+  std::string rail = "auto";  // auto, verbs, shm, tcp
   std::string input;          // CSV; empty: the generator's
   std::uint64_t orders = 1'000'000;
   std::uint64_t seed = 1;

@@ -9,7 +9,7 @@ Result<Settings> transfer_settings(const std::string& rail, bool cutting, const 
     return Error{Code::invalid_argument, std::move(problem)};
   Settings settings;
   SessionOptions& session = settings.connect.session;
-  session.fast_rails = rail != "tcp";
+  choose_rail(session, rail);
   // Room for a dozen pieces, so that reading, moving and writing go on at once; next to nothing comes back.
   session.send_ring_bytes = 1024 * 1024;
   session.receive_ring_bytes = 16 * 1024;

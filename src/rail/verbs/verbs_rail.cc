@@ -1,0 +1,249 @@
+// A verbs rail's beginning, sleep and end.
+#include "rail/verbs/verbs_rail.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <sys/epoll.h>
+#include <thread>
+
+namespace twinrail::rail {
+namespace {
+
+constexpr Nanos kLastReceiveBound = kMillisecond;
+constexpr std::uint32_t kStepMicroseconds = 100;
+
+// Links whose device did not end their queue pair: it may read and write their memory for as long as the process lives.
+void quarantine(std::shared_ptr<VerbsLink> link) {
+  static std::mutex mutex;
+  static auto* const links = new std::vector<std::shared_ptr<VerbsLink>>;  // never destroyed, on purpose
+  const std::lock_guard lock(mutex);
+  links->push_back(std::move(link));
+}
+
+std::string describe(const VerbsLink& link) {
+  return "verbs " + link.id->device_name() + " port " + std::to_string(link.id->port_number()) + " " +
+         link.id->local_address().text() + "-" + link.id->peer_address().text() + ", epoch " +
+         std::to_string(link.epoch);
+}
+
+std::string_view meaning(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+      return "; the peer's device acknowledged nothing: it, its host or the path to it is gone";
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return "; the peer had no receive posted";
+    case IBV_WC_WR_FLUSH_ERR:
+      return "; the queue pair was ended";
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+      return "; the peer's device refused the write: its ring is registered no more";
+    case IBV_WC_LOC_QP_OP_ERR:
+      return "; the device could not send: its port is down, or it was removed";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send, ring::ReceiveRing& receive,
+                     DestroyQueuePair destroy, Nanos fence_bound_ns)
+    : link_(std::move(link)),
+      send_(send),
+      receive_(receive),
+      immediate_(link_->immediate),
+      signal_every_(std::min(kSignalEvery, link_->send_depth / 2)),
+      events_(DeviceEvents::of(link_->id->context())),
+      events_mark_(events_->mark(link_->id->port_number())),
+      description_(describe(*link_)),
+      destroy_(std::move(destroy)),
+      fence_bound_ns_(fence_bound_ns) {
+  if (link_->channel == nullptr) return;
+  waits_.reset(epoll_create1(EPOLL_CLOEXEC));
+  for (const int source : {link_->channel->descriptor(), link_->id->channel()->descriptor(), events_->descriptor()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!waits_ || epoll_ctl(waits_.get(), EPOLL_CTL_ADD, source, &event) != 0) waits_.reset();
+  }
+}
+
+VerbsRail::~VerbsRail() {
+  if (link_ == nullptr) return;
+  link_->id->destroy_queue_pair();
+  drain_after_fence();
+}
+
+std::string VerbsRail::description() const { return description_; }
+
+// ---------------------------------------------------------------- sleep
+
+// Armed first, then polled once more: what came before the arming tells nobody.
+bool VerbsRail::arm() {
+  if (state_ != State::running) return true;
+  if (!waits_) return false;
+  close_tail();
+  if (!link_->receive_queue->arm() || (posted_ != taken_ && !link_->send_queue->arm())) return false;
+  take_receives(found_at_arm_);
+  if (posted_ != taken_ && signalled_ > done_) found_at_arm_.progress |= take_sends();
+  found_at_arm_.failed = state_ == State::failed;
+  return !found_at_arm_.progress && !found_at_arm_.failed;
+}
+
+void VerbsRail::disarm() {
+  if (link_ == nullptr || link_->channel == nullptr) return;
+  verbs::CompletionQueue::drain(*link_->channel);
+  next_look_ = 0;  // it may have been the device or the connection that woke us
+}
+
+void VerbsRail::look_at_events() {
+  next_look_ = now_ + kLookNs;
+  events_->look();
+  const DeviceEvents::Mark mark = events_->mark(link_->id->port_number());
+  const std::string where = link_->id->device_name() + " port " + std::to_string(link_->id->port_number());
+  if (mark.fatal != events_mark_.fatal) return fail(Reason::rail_error, where + ": the device reported a fatal error");
+  if (mark.port_down != events_mark_.port_down) return fail(Reason::port_down, where + " went down");
+  verbs::Event event;
+  while (verbs::next_event(*link_->id->channel(), event)) {
+    switch (event.type) {
+      case RDMA_CM_EVENT_DISCONNECTED:
+      case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+        return fail(Reason::rail_error, "the peer ended the connection");
+      case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        return fail(Reason::no_device, where + ": the device is being removed");
+      case RDMA_CM_EVENT_CONNECT_REQUEST:  // late for the listener that is gone: its id goes, too
+        verbs::ConnectionId::adopt(link_->id->channel(), event.id).reset();
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// ---------------------------------------------------------------- failures
+
+void VerbsRail::broken(const ibv_wc& completion) {
+  if (state_ != State::running) return;
+  look_at_events();  // the device may say more than the completion does
+  if (state_ != State::running) return;
+  const auto status = completion.status;
+  const Reason reason = status == IBV_WC_RETRY_EXC_ERR ? Reason::retry_exceeded : Reason::rail_error;
+  fail(reason, std::string(ibv_wc_status_str(status)) + std::string(meaning(status)));
+}
+
+void VerbsRail::fail(Reason reason, std::string text) {
+  if (state_ == State::stopped || state_ == State::failed) return;
+  state_ = State::failed;
+  failure_ = {reason, "verbs: " + std::move(text)};
+}
+
+// ---------------------------------------------------------------- the end
+
+void VerbsRail::stop() {
+  state_ = State::stopped;
+  near_ = receive_.published();
+}
+
+// Rule 5: error state; the device's last word on receives, for a while; what has arrived; destroy; what is left. The
+// completion queues are this queue pair's alone, so none of another one's can be among them.
+void VerbsRail::fence() {
+  link_->id->fail_queue_pair();
+  if (const ibv_qp* queue_pair = link_->id->queue_pair(); link_->receives.shared_queue() != nullptr && queue_pair) {
+    const Nanos until = monotonic_now() + kLastReceiveBound;
+    for (events_->look(); !events_->take_last_receive(queue_pair->qp_num) && monotonic_now() < until; events_->look())
+      usleep(kStepMicroseconds);
+  }
+  drain_after_fence();
+  if (destroy_in_time()) drain_after_fence();
+}
+
+void VerbsRail::drain_after_fence() {
+  ibv_wc completions[16];
+  int count = 0;
+  while ((count = link_->receive_queue->poll(completions)) > 0) {
+    for (int i = 0; i != count; ++i) {
+      const ibv_wc& completion = completions[i];
+      auto* slot = reinterpret_cast<ReceiveSlot*>(completion.wr_id);
+      unpaid_[unpaid_count_++] = slot;
+      if (completion.status == IBV_WC_SUCCESS) note_fenced(completion, {slot->bytes, completion.byte_len});
+      if (unpaid_count_ == unpaid_.size()) return_unpaid();
+    }
+  }
+  return_unpaid();
+}
+
+// Where receives are the queue pair's own they go with it.
+void VerbsRail::return_unpaid() {
+  if (link_->receives.shared_queue() != nullptr)
+    (void)link_->receives.give_back({unpaid_.data(), unpaid_count_});
+  unpaid_count_ = 0;
+}
+
+// What had arrived counts. Messages do not: the session speaks over TCP by now.
+void VerbsRail::note_fenced(const ibv_wc& completion, std::span<const std::byte> bytes) {
+  Position to = 0;
+  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+    to = wire::decode_immediate(ntohl(completion.imm_data), near_).to;
+  } else {
+    wire::VerbsMessage message;
+    if (!wire::decode(bytes, message) || message.kind != wire::VerbsMessageKind::publication) return;
+    to = load_le<std::uint64_t>(bytes.data() + wire::kVerbsHeaderBytes);
+  }
+  fenced_at_ = std::max(fenced_at_, to);
+  ++traffic_.publications_polled;
+}
+
+// A device that hangs in the call keeps its thread, the link and all memory that it could still touch.
+bool VerbsRail::destroy_in_time() {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+  };
+  auto shared = std::make_shared<Shared>();
+  std::shared_ptr<VerbsLink> link = std::move(link_);
+  std::thread destroyer([shared, link, destroy = destroy_] {
+    if (destroy) {
+      destroy(*link->id);
+    } else {
+      link->id->destroy_queue_pair();
+    }
+    const std::lock_guard lock(shared->mutex);
+    shared->done = true;
+    shared->changed.notify_one();
+  });
+  std::unique_lock lock(shared->mutex);
+  const bool in_time =
+      shared->changed.wait_for(lock, std::chrono::nanoseconds(fence_bound_ns_), [&] { return shared->done; });
+  lock.unlock();
+  if (!in_time) {
+    auto fresh = ring::Memory::create(link->receive_memory->size(), ring::Memory::Backing::anonymous);
+    if (fresh) {
+      fresh_ = std::make_shared<const ring::Memory>(std::move(fresh).value());
+      failure_ = {Reason::rail_error, "verbs: the device hangs; its memory was given up"};
+      quarantine(std::move(link));
+      destroyer.detach();
+      return false;
+    }
+    // No memory to go on with: wait for the device after all.
+  }
+  destroyer.join();
+  link_ = std::move(link);
+  return true;
+}
+
+bool VerbsRail::finish() {
+  if (fresh_ != nullptr) receive_.replace_local(std::move(fresh_));
+  if (fenced_at_ <= polled_) return true;
+  const Position before = receive_.published();
+  if (!receive_.publish(fenced_at_)) return false;
+  traffic_.bytes_received += receive_.published() - before;
+  polled_ = fenced_at_;
+  return true;
+}
+
+std::unique_ptr<Rail> make_verbs_rail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send,
+                                      ring::ReceiveRing& receive) {
+  return std::make_unique<VerbsRail>(std::move(link), send, receive);
+}
+
+}  // namespace twinrail::rail

@@ -1,0 +1,167 @@
+// Purpose: the rail over an RDMA device: ring bytes go by RDMA WRITE to the same positions of the peer's receive ring; the
+//          last write of a batch publishes by its immediate data, or by a small SEND where there is none.
+// Thread: as rail.h says. fence() runs on a worker's thread and may wait for the device.
+// Ownership: owns the link. The peer writes into the receive ring's local memory until fence() has returned.
+// Units: positions in bytes; credits in receives at the peer.
+// Cost: a small batch is one work request, inline, and one call of the provider; at the other end one completion. One
+//       signalled completion for kSignalEvery requests. A credit message for half a window of publications.
+// Failures: retry_exceeded, port_down, rail_error by what the completion says; protocol_error when the peer breaks the
+//           rules. A device that does not end its queue pair in time is given up together with the memory that it could
+//           still write to.
+// Source: design section 2 (verbs) and rules 4 and 5; InfiniBand Architecture Specification 9.7, 10.7.
+#pragma once
+
+#include <array>
+#include <functional>
+
+#include "rail/descriptor.h"
+#include "rail/rail.h"
+#include "rail/verbs/device_events.h"
+#include "rail/verbs/link.h"
+#include "wire/verbs_message.h"
+
+namespace twinrail::rail {
+
+/// For tests: instead of destroying the queue pair, to play a device that hangs.
+using DestroyQueuePair = std::function<void(verbs::ConnectionId&)>;
+
+class VerbsRail final : public Rail {
+ public:
+  VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send, ring::ReceiveRing& receive,
+            DestroyQueuePair destroy = {}, Nanos fence_bound_ns = kSecond);
+  ~VerbsRail() override;
+
+  [[nodiscard]] Kind kind() const override { return Kind::verbs; }
+  [[nodiscard]] [[gnu::hot]] Position publish(Position from, Position to) override;
+  void skip_to(Position reported) override;
+  [[nodiscard]] Position completed() const override { return done_ == posted_count_ ? posted_ : completed_; }
+  [[nodiscard]] bool send_control(std::span<const std::byte> message) override;
+  void report(const wire::Report& report) override;
+
+  [[gnu::hot]] Poll poll(Nanos now) override;
+  [[nodiscard]] Position polled() const override { return polled_; }
+  [[nodiscard]] bool receive_control(wire::ControlBuffer& to) override;
+  [[nodiscard]] wire::Report peer_report() override { return peer_report_; }
+
+  [[nodiscard]] int descriptor() const override { return waits_.get(); }
+  [[nodiscard]] bool arm() override;
+  void disarm() override;
+
+  void start() override { state_ = State::running; }
+  void stop() override;
+  void fence() override;
+  [[nodiscard]] bool finish() override;
+
+  [[nodiscard]] const Failure& failure() const override { return failure_; }
+  [[nodiscard]] const Traffic& traffic() const override { return traffic_; }
+  [[nodiscard]] std::string description() const override;
+
+ private:
+  enum class State : std::uint8_t { made, running, failed, stopped };
+  static constexpr unsigned kSendRecords = 256;  // a power of two; at least VerbsDepths::kMostSend
+  static constexpr std::uint32_t kWriteBytes = 64 * 1024;       // of one work request: control waits for no more than
+  static constexpr std::uint64_t kBytesUnderWay = 256 * 1024;   // ... this
+  static constexpr unsigned kSignalEvery = 32;  // but for short queues
+  static constexpr Nanos kTailNs = 50 * kMicrosecond;        // idle: the unsignalled tail is closed
+  static constexpr Nanos kLookNs = 2 * kMillisecond;         // for events of device and connection
+  static constexpr std::size_t kPublicationBytes = wire::kVerbsHeaderBytes + sizeof(Position);  // by message
+  static constexpr std::size_t kPayAt = 16;                  // receives are given back together
+  static constexpr unsigned kReservedMessages = VerbsDepths::kMessages / 2;  // for credit alone
+
+  // A posted work request, by its number modulo kSendRecords.
+  struct Record {
+    Position end = 0;         // posted_ with it
+    std::uint64_t bytes = 0;  // bytes_posted_ with it
+    std::uint32_t buffers = 0;  // buffers_used_ with it
+  };
+
+  [[nodiscard]] bool is_live() const { return state_ <= State::running; }
+  [[nodiscard]] unsigned send_room() const {
+    return link_->send_depth - static_cast<unsigned>(posted_count_ - done_);
+  }
+  [[nodiscard]] unsigned messages_out() const { return messages_sent_ - peer_took_messages_; }
+  [[gnu::hot]] void push();
+  void number(ibv_send_wr& request, bool signal = false);
+  [[nodiscard]] bool post(ibv_send_wr& first);
+  void put_header(wire::VerbsMessageKind kind, std::size_t length, std::byte* to);
+  [[nodiscard]] bool send_message(wire::VerbsMessageKind kind, std::span<const std::byte> payload);
+  void send_report();
+  /// A message on its way out that is too long to go inline; buffers_free_ is not 0.
+  [[nodiscard]] std::byte* take_buffer();
+  [[nodiscard]] bool publishes_inline() const { return link_->max_inline >= kPublicationBytes; }
+  [[nodiscard]] bool credit_is_due() const;
+  void close_tail();
+  void pay_back();
+
+  [[gnu::hot]] void take_receives(Poll& poll);
+  [[gnu::hot]] void take_receive(const ibv_wc& completion, Poll& poll);
+  void take_message(std::span<const std::byte> bytes, Poll& poll);
+  void take_publication(Position to, Poll& poll);
+  bool take_sends();
+  [[gnu::cold]] void look_at_events();
+  [[gnu::cold]] void broken(const ibv_wc& completion);
+  [[gnu::cold]] void fail(Reason reason, std::string text);
+  [[nodiscard]] bool destroy_in_time();
+  void drain_after_fence();
+  void return_unpaid();
+  void note_fenced(const ibv_wc& completion, std::span<const std::byte> bytes);
+
+  // Hot.
+  std::shared_ptr<VerbsLink> link_;
+  const ring::SendRing& send_;
+  ring::ReceiveRing& receive_;
+  State state_ = State::made;
+  bool immediate_;
+  unsigned signal_every_;
+  bool report_waits_ = false;
+  Position taken_ = 0;      // end of what publish() took
+  Position posted_ = 0;     // end of what was posted, or skipped
+  Position completed_ = 0;  // end of the last request with a successful completion
+  Position polled_ = 0;
+  std::uint64_t posted_count_ = 0;     // work requests
+  std::uint64_t done_ = 0;             // of them completed
+  std::uint64_t signalled_ = 0;        // number of the last signalled one
+  std::uint64_t bytes_posted_ = 0;
+  std::uint64_t bytes_done_ = 0;
+  std::uint64_t bytes_signalled_ = 0;
+  std::uint32_t publications_sent_ = 0;
+  std::uint32_t messages_sent_ = 0;
+  std::uint32_t peer_took_publications_ = 0;
+  std::uint32_t peer_took_messages_ = 0;
+  std::uint32_t took_publications_ = 0;  // receives given back
+  std::uint32_t took_messages_ = 0;
+  std::uint32_t told_publications_ = 0;  // as last told to the peer
+  std::uint32_t told_messages_ = 0;
+  std::uint32_t unpaid_publications_ = 0;  // taken, their receives not yet given back
+  std::uint32_t unpaid_messages_ = 0;
+  Nanos now_ = 0;
+  Nanos last_post_ = 0;
+  Nanos next_look_ = 0;
+  Traffic traffic_;
+  std::array<Record, kSendRecords> records_;
+  std::size_t unpaid_count_ = 0;
+  std::array<ReceiveSlot*, Reservation::kBatch> unpaid_{};
+  // Warm.
+  std::uint32_t buffers_used_ = 0;
+  std::uint32_t buffers_free_ = VerbsDepths::kMessages;
+  Poll found_at_arm_;
+  std::array<std::byte, wire::kMaxVerbsMessageBytes> scratch_;  // of inline messages
+  wire::Report pending_report_;
+  wire::Report peer_report_;
+  std::array<wire::ControlBuffer, VerbsDepths::kMessages> inbox_;
+  unsigned inbox_first_ = 0;
+  unsigned inbox_count_ = 0;
+  Descriptor waits_;  // an epoll set of all that may wake us
+  std::shared_ptr<DeviceEvents> events_;
+  DeviceEvents::Mark events_mark_;
+  Failure failure_;
+  // Cold: the end.
+  const std::string description_;
+  const DestroyQueuePair destroy_;
+  const Nanos fence_bound_ns_;
+  Position near_ = 0;  // published when it was stopped
+  Position fenced_at_ = 0;
+  std::shared_ptr<const ring::Memory> fresh_;  // for the receive ring: the device hangs
+};
+
+}  // namespace twinrail::rail

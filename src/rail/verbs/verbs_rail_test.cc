@@ -1,0 +1,316 @@
+// What only a verbs rail can do wrong, on a real device (the lab's): the fence, failures, resources.
+#include "rail/verbs/verbs_rail.h"
+
+#include <dlfcn.h>
+#include <map>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "rail/contract_test.h"
+#include "rail/verbs/testing/two_ends.h"
+
+namespace {
+
+std::mutex g_states_mutex;
+std::map<ibv_qp_state, unsigned> g_states_asked;  // of every queue pair of this process, by whoever asked
+
+}  // namespace
+
+// Stands before the library's: also what librdmacm asks for is seen.
+extern "C" int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
+  using Function = int (*)(ibv_qp*, ibv_qp_attr*, int);
+  static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
+  if ((mask & IBV_QP_STATE) != 0) {
+    const std::lock_guard lock(g_states_mutex);
+    ++g_states_asked[attributes->qp_state];
+  }
+  return next(queue_pair, attributes, mask);
+}
+
+namespace twinrail::rail::testing {
+namespace {
+
+class VerbsDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no RDMA device: runs in the lab";
+  }
+
+  VerbsParameters parameters(const End& end) {
+    return {1,          end.rings.send_memory,    end.rings.send.size(), end.rings.receive_memory,
+            end.rings.receive.size(), false, options, pools};
+  }
+  void connect(DestroyQueuePair destroy = {}, Nanos bound = kSecond) {
+    TwoLinks links = connect_links(parameters(a), parameters(b));
+    ASSERT_NE(links.active, nullptr);
+    active_pool = links.active->pool;
+    a.rail = std::make_unique<VerbsRail>(std::move(links.active), a.rings.send, a.rings.receive);
+    b.rail = std::make_unique<VerbsRail>(std::move(links.passive), b.rings.send, b.rings.receive, std::move(destroy),
+                                         bound);
+    a.rail->start();
+    b.rail->start();
+  }
+  void turn() {
+    now += kMicrosecond;
+    (void)a.flush();
+    (void)a.poll(now);
+    (void)b.poll(now);
+    if (b.deliver(a) != 0) b.report();
+  }
+  void turn_until(const std::function<bool()>& done) {
+    const Nanos end = monotonic_now() + 20 * kSecond;
+    while (!done()) {
+      turn();
+      ASSERT_LT(monotonic_now(), end) << "nothing moves; " << a.rail->failure().text << b.rail->failure().text;
+    }
+  }
+  static void retire(End& end) {
+    end.rail->stop();
+    end.rail->fence();
+    EXPECT_TRUE(end.rail->finish());
+  }
+
+  VerbsOptions options;
+  std::shared_ptr<ReceivePools> pools = make_receive_pools();
+  std::shared_ptr<ReceivePool> active_pool;
+  End a{BedOptions{}};
+  End b{BedOptions{}};
+  Nanos now = 0;
+};
+
+// Rule 5: what was published before the fence counts, nothing lands after it.
+TEST_F(VerbsDevice, NothingLandsAfterTheFence) {
+  for (int round = 0; round != 20; ++round) {
+    SCOPED_TRACE(round);
+    connect();
+    ASSERT_FALSE(HasFatalFailure());
+    a.taken = std::max(a.taken, b.rings.receive.published());
+    for (int i = 0; i != 30 + round; ++i) {
+      while (a.frame(static_cast<std::uint32_t>(200 + 37 * i))) continue;
+      turn();
+    }
+    // In the middle of it all: the receiver goes first, and the sender goes on writing.
+    b.rail->stop();
+    std::thread fence([&] { b.rail->fence(); });
+    for (int i = 0; i != 200; ++i) {
+      (void)a.flush();
+      (void)a.rail->poll(now += kMicrosecond);
+    }
+    fence.join();
+    ASSERT_TRUE(b.rail->finish());
+    std::vector<std::byte> fenced(b.rings.receive_memory->data(),
+                                  b.rings.receive_memory->data() + b.rings.receive_memory->size());
+    for (int i = 0; i != 50; ++i) {
+      (void)a.rail->poll(now += kMicrosecond);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    EXPECT_EQ(std::memcmp(fenced.data(), b.rings.receive_memory->data(), fenced.size()), 0);
+    retire(a);
+    // TCP would bring the rest.
+    Position at = b.rings.receive.published();
+    while (at != a.rings.send.tail()) {
+      const std::size_t part = a.rings.send.contiguous(at, a.rings.send.tail());
+      std::memcpy(b.rings.receive.writable_at(at), a.rings.send.bytes_at(at), part);
+      at += part;
+    }
+    ASSERT_TRUE(b.rings.receive.publish(at));
+    b.deliver(a);
+    EXPECT_EQ(b.delivered, a.framed);
+    b.rings.receive.release_last();
+    a.rings.send.set_reusable(b.rings.receive.released());
+    a.rail.reset();
+    b.rail.reset();
+  }
+}
+
+// A device that does not come back from the call is given up, with the memory that it could still write to.
+TEST_F(VerbsDevice, ADeviceThatHangsIsGivenUpWithItsMemory) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool may_end = false;
+  bool has_ended = false;
+  connect(
+      [&](verbs::ConnectionId&) {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return may_end; });
+        has_ended = true;
+        changed.notify_all();
+      },
+      50 * kMillisecond);
+  ASSERT_FALSE(HasFatalFailure());
+  for (int i = 0; i != 20; ++i) ASSERT_TRUE(a.frame(500));
+  turn_until([&] { return b.rings.receive.published() == a.rings.send.tail(); });
+  b.deliver(a, 5);
+  const std::byte* const old_memory = b.rings.receive.local_memory()->data();
+  b.rail->stop();
+  const Nanos before = monotonic_now();
+  b.rail->fence();
+  EXPECT_LT(monotonic_now() - before, 2 * kSecond);
+  ASSERT_TRUE(b.rail->finish());
+  EXPECT_NE(b.rings.receive.local_memory()->data(), old_memory);
+  // The queue pair is alive in fact: what it brings now goes to the old memory and is seen by nobody.
+  for (int i = 0; i != 20; ++i) ASSERT_TRUE(a.frame(500));
+  for (int i = 0; i != 100; ++i) {
+    (void)a.flush();
+    (void)a.rail->poll(now += kMicrosecond);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  b.deliver(a);
+  EXPECT_EQ(b.delivered, 20u);
+  Position at = b.rings.receive.published();
+  while (at != a.rings.send.tail()) {
+    const std::size_t part = a.rings.send.contiguous(at, a.rings.send.tail());
+    std::memcpy(b.rings.receive.writable_at(at), a.rings.send.bytes_at(at), part);
+    at += part;
+  }
+  ASSERT_TRUE(b.rings.receive.publish(at));
+  b.deliver(a);
+  EXPECT_EQ(b.delivered, 40u);
+  std::unique_lock lock(mutex);
+  may_end = true;
+  changed.notify_all();
+  changed.wait(lock, [&] { return has_ended; });
+}
+
+// Traps D7 and D9: on an error only id, status and queue pair of a completion mean something; every receive comes back.
+TEST_F(VerbsDevice, FlushesPublishNothingAndEveryReceiveComesBack) {
+  options.shared_receives = false;  // a shared queue's receives are not flushed
+  connect();
+  ASSERT_FALSE(HasFatalFailure());
+  for (int i = 0; i != 10; ++i) ASSERT_TRUE(a.frame(100));
+  turn_until([&] { return b.delivered == 10; });
+  const Position published = b.rings.receive.published();
+  const std::uint64_t polled = b.rail->traffic().publications_polled;
+  retire(b);
+  EXPECT_EQ(b.rings.receive.published(), published);
+  EXPECT_EQ(b.rail->traffic().publications_polled, polled);
+  // The other end hears of it, once, with a reason.
+  ASSERT_TRUE(a.frame(100));
+  const Nanos end = monotonic_now() + 10 * kSecond;
+  while (!a.rail->poll(now += kMicrosecond).failed) {
+    (void)a.flush();
+    ASSERT_LT(monotonic_now(), end);
+  }
+  EXPECT_NE(a.rail->failure().reason, Reason::none);
+  EXPECT_FALSE(a.rail->failure().text.empty());
+  retire(a);
+}
+
+TEST_F(VerbsDevice, ReservationsComeBackAfterEveryRail) {
+  for (int round = 0; round != 40; ++round) {
+    connect();
+    ASSERT_FALSE(HasFatalFailure());
+    ASSERT_EQ(active_pool->reserved(), 2 * (VerbsDepths::kPublications + VerbsDepths::kMessages));
+    const std::uint64_t goal = b.delivered + 5;
+    a.taken = std::max(a.taken, b.rings.receive.published());
+    while (a.framed != goal) ASSERT_TRUE(a.frame(100));
+    turn_until([&] { return b.delivered == goal; });
+    retire(a);
+    retire(b);
+    a.rail.reset();
+    b.rail.reset();
+    a.rings.send.set_reusable(b.rings.receive.published());
+    b.rings.receive.release_last();
+    ASSERT_EQ(active_pool->reserved(), 0u);
+  }
+}
+
+// Trap C13: on RoCE an address without a global route is refused by the device; we never ask for it.
+TEST_F(VerbsDevice, TheQueuePairHasAGlobalRoute) {
+  TwoLinks links = connect_links(parameters(a), parameters(b));
+  ASSERT_NE(links.active, nullptr);
+  for (const VerbsLink* link : {links.active.get(), links.passive.get()}) {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr initial{};
+    ASSERT_EQ(ibv_query_qp(link->id->queue_pair(), &attributes,
+                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY, &initial),
+              0);
+    EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(attributes.ah_attr.is_global, 1);
+    EXPECT_GE(attributes.timeout, 1) << "0 would be no timer at all";
+    EXPECT_LE(attributes.retry_cnt, 6) << "7 is for ever on this device";
+  }
+}
+
+// Trap C14: a queue pair in RESET refuses to go to RESET; we never ask.
+TEST_F(VerbsDevice, NobodyAsksForReset) {
+  connect();
+  ASSERT_FALSE(HasFatalFailure());
+  retire(a);
+  retire(b);
+  a.rail.reset();
+  b.rail.reset();
+  const std::lock_guard lock(g_states_mutex);
+  EXPECT_EQ(g_states_asked[IBV_QPS_RESET], 0u);
+  EXPECT_GE(g_states_asked[IBV_QPS_RTS], 2u) << "the trap is set where it sees everything";
+  EXPECT_GE(g_states_asked[IBV_QPS_ERR], 2u);
+}
+
+// Trap C9: an address that is not there, a host that does not answer, a closed port, a rejection: each ends soon, with
+// a reason, and giving up ends at once.
+TEST_F(VerbsDevice, EveryWayNotToConnectEndsSoon) {
+  Failure failure;
+  const auto listener = VerbsListener::open(options, failure);
+  ASSERT_NE(listener, nullptr) << failure.text;
+  wire::VerbsMeetingPoint real;
+  ASSERT_TRUE(decode(listener->blob(), real));
+  const auto attempt = [&](wire::VerbsMeetingPoint point, Nanos within) {
+    const Nanos start = monotonic_now();
+    const VerbsSetup made = connect_verbs(encode(point), parameters(a), {start + within});
+    EXPECT_EQ(made.link, nullptr);
+    EXPECT_LT(monotonic_now() - start, within + kSecond) << made.failure.text;
+    EXPECT_FALSE(made.failure.text.empty());
+    return made.failure;
+  };
+  wire::VerbsMeetingPoint point;
+  point.addresses = {{false, 4000, {std::byte{203}, std::byte{0}, std::byte{113}, std::byte{1}}}};
+  EXPECT_EQ(attempt(point, kSecond).reason, Reason::port_down) << "no route";
+  point.addresses = {real.addresses.front()};
+  point.addresses.front().port = 1;
+  EXPECT_EQ(attempt(point, kSecond).reason, Reason::refused) << "nothing listens";
+  point.addresses = {real.addresses.front()};  // with another token
+  std::thread worker([&] {
+    const VerbsSetup none = listener->accept(parameters(b), {monotonic_now() + kSecond});
+    EXPECT_EQ(none.failure.reason, Reason::cm_timeout) << none.failure.text;
+  });
+  const Failure rejected = attempt(point, kSecond);
+  worker.join();
+  EXPECT_EQ(rejected.reason, Reason::refused);
+  EXPECT_NE(rejected.text.find("wrong secret"), std::string::npos) << rejected.text;
+}
+
+TEST_F(VerbsDevice, ADeviceOfAnotherNameIsNotThere) {
+  options.device = "nosuch0";
+  Failure failure;
+  EXPECT_EQ(VerbsListener::open(options, failure), nullptr);
+  EXPECT_EQ(failure.reason, Reason::no_device);
+  EXPECT_NE(failure.text.find("nosuch0"), std::string::npos);
+}
+
+}  // namespace
+
+TEST(VerbsOptions, TimersThatNeverEndAreRefused) {
+  EXPECT_EQ(check(VerbsOptions{}), "");
+  VerbsOptions options;
+  options.ack_timeout = 0;
+  EXPECT_NE(check(options).find("no timer"), std::string::npos);
+  options = {};
+  options.retry_count = 7;
+  EXPECT_NE(check(options).find("for ever"), std::string::npos);
+}
+
+// Trap T2: without /dev/infiniband the reason comes at once.
+TEST(VerbsOptions, WithoutADeviceThereIsAReason) {
+  if (has_device()) GTEST_SKIP() << "there is one";
+  const Nanos start = monotonic_now();
+  const Failure why = why_no_verbs({});
+  EXPECT_LT(monotonic_now() - start, kSecond);
+  EXPECT_NE(why.reason, Reason::none);
+  EXPECT_FALSE(why.text.empty());
+  Failure failure;
+  EXPECT_EQ(VerbsListener::open({}, failure), nullptr);
+  EXPECT_EQ(failure.reason, why.reason);
+}
+
+}  // namespace twinrail::rail::testing
