@@ -155,7 +155,7 @@ class Lab(unittest.TestCase):
 
     def test_devices_links_and_what_is_handed_back(self):
         results = self.folder / "results"
-        done = self.boot("-o", results, "--", "bash", "-c", GUEST_SCRIPT.read_text(encoding="utf-8"))
+        done = self.boot("-t", 200, "-o", results, "--", "bash", "-c", GUEST_SCRIPT.read_text(encoding="utf-8"))
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertEqual(done.stderr, b"to stderr\n")
         self.assertTrue(done.stdout == bytes(range(256)) + bytes(2000000), "the output differs")

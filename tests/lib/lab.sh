@@ -8,10 +8,20 @@ port_states() { cat /sys/class/infiniband/rxe{0,1}/ports/1/state; }
 sent() { cat /sys/class/infiniband/rxe{0,1}/ports/1/hw_counters/sent_pkts; }
 pings() { busybox ping -q -I 10.9.0.1 "$@" 10.9.0.2; }
 
+# until_listening PORT: or until it has taken too long.
+until_listening() {
+  local port tries
+  printf -v port ':%04X .* 0A ' "$1"
+  for ((tries = 0; tries < 200; ++tries)); do
+    ! grep -q "$port" /proc/net/tcp /proc/net/tcp6 || return
+    sleep 0.05
+  done
+}
+
 # ping_pong: 200 messages from rxe0 to rxe1 and back by a reliable queue pair, set up over the other link.
 ping_pong() {
   timeout 20 ibv_rc_pingpong -d rxe1 -g 1 -n 200 >/dev/null 2>&1 &
-  until grep -q ':4855 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done
+  until_listening 18515
   timeout 20 ibv_rc_pingpong -d rxe0 -g 1 -n 200 "$TWINRAIL_LAB_ETH1"
   local status=$?
   wait
@@ -20,8 +30,8 @@ ping_pong() {
 
 # tcp: a line through the other link.
 tcp() {
-  busybox nc -l -s "$TWINRAIL_LAB_ETH1" -p 7000 </dev/null >"$1" &
-  until grep -q ':1B58 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done
+  timeout 20 busybox nc -l -p 7000 </dev/null >"$1" &
+  until_listening 7000
   echo 'over the other link' | timeout 10 busybox nc "$TWINRAIL_LAB_ETH1" 7000
   wait
 }
