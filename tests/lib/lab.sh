@@ -32,7 +32,7 @@ ping_pong() {
 tcp() {
   timeout 20 busybox nc -l -p 7000 </dev/null >"$1" &
   until_listening 7000
-  echo 'over the other link' | timeout 10 busybox nc "$TWINRAIL_LAB_ETH1" 7000
+  echo 'over the other link' >"/dev/tcp/$TWINRAIL_LAB_ETH1/7000"
   wait
 }
 
