@@ -7,6 +7,9 @@ command -v shellcheck >/dev/null || {
   echo 'skipped: shellcheck is not installed'
   exit 77
 }
-mapfile -t scripts < <(find twinrail .ci tests tools bench apps -type f \( -name '*.sh' -o -name twinrail -o -name run \) 2>/dev/null)
+mapfile -t scripts < <(
+  find twinrail .ci lab tests tools bench apps -type f \
+    \( -name '*.sh' -o -name twinrail -o -name run -o -path 'lab/*' ! -name '*.md' \) 2>/dev/null
+)
 shellcheck "${scripts[@]}"
 echo "shell: ${#scripts[@]} checked, 0 bad"
