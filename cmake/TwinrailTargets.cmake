@@ -18,6 +18,7 @@ if(TWINRAIL_USE_PCH)
   if(TWINRAIL_BUILD_TESTS)
     add_library(twinrail_test_pch OBJECT ${CMAKE_BINARY_DIR}/empty.cc)
     target_link_libraries(twinrail_test_pch PRIVATE twinrail_flags Threads::Threads GTest::gmock GTest::gtest)
+    target_compile_options(twinrail_test_pch PRIVATE ${TWINRAIL_TEST_FLAGS})
     target_precompile_headers(twinrail_test_pch PRIVATE ${TWINRAIL_FIRST_HEADER} <gmock/gmock.h> <gtest/gtest.h>
                                                         ${precompiled})
   endif()
@@ -27,6 +28,9 @@ endif()
 function(twinrail_common target scope)
   target_link_libraries(${target} PRIVATE twinrail_flags Threads::Threads)
   target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  if("TEST" IN_LIST ARGN)
+    target_compile_options(${target} PRIVATE ${TWINRAIL_TEST_FLAGS})
+  endif()
   if(TWINRAIL_USE_PCH)
     set(pch twinrail_pch)
     if("TEST" IN_LIST ARGN)
@@ -47,9 +51,12 @@ function(twinrail_link_layers target scope)
 endfunction()
 
 # Registers a GoogleTest executable: its cases one by one in this tree, and the program as a whole for the
-# sanitizer trees (tests/CMakeLists.txt).
+# sanitizer and cross-built trees (tests/CMakeLists.txt).
 function(twinrail_register_test target)
   set_property(GLOBAL APPEND PROPERTY TWINRAIL_UNIT_TESTS ${target})
+  if(CMAKE_CROSSCOMPILING)
+    return()  # a choice of them, each as a whole: tests/CMakeLists.txt
+  endif()
   gtest_discover_tests(${target} TEST_PREFIX ${target}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 300 LABELS unit)
 endfunction()

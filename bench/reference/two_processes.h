@@ -46,7 +46,7 @@ inline void relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    asm volatile("yield");
+    asm volatile("isb" ::: "memory");
 #endif
   }
 }

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "api/testing/world.h"
 
@@ -327,7 +328,7 @@ std::size_t resident_bytes() {
   unsigned long size = 0, resident = 0;
   if (file == nullptr || std::fscanf(file, "%lu %lu", &size, &resident) != 2) resident = 0;
   if (file != nullptr) std::fclose(file);
-  return resident * 4096;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 TEST(Many, TwoHundredSessionsWorkAndAreSmall) {

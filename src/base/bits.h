@@ -14,7 +14,8 @@ namespace twinrail {
 using Position = std::uint64_t;
 
 inline constexpr std::size_t kCacheLine = 64;
-/// Two lines: x86 fetches lines in adjacent pairs, so words written by different threads keep this apart.
+/// Two lines: x86 fetches lines in adjacent pairs, and some ARM processors have lines of 128 bytes. Words written by
+/// different threads keep this apart.
 inline constexpr std::size_t kNoSharing = 128;
 
 constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
@@ -64,12 +65,13 @@ inline void store_le(std::byte* to, T value) {
       __atomic_load_n(reinterpret_cast<const std::uint64_t*>(from), __ATOMIC_RELAXED));
 }
 
-/// One turn of a wait loop: lets the sibling hyper-thread run and saves power; about 40 cycles on recent x86.
+/// One turn of a wait loop: lets the sibling hyper-thread run and saves power; about 40 cycles on recent x86. On ARM an
+/// ISB, which waits for the pipeline to drain: YIELD takes no time on cores without hyper-threads, which is most of them.
 inline void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("yield");
+  asm volatile("isb" ::: "memory");
 #endif
 }
 

@@ -83,7 +83,7 @@ class VerbsRailSetup final : public CancellableSetup {
     if (setup.link == nullptr) return {nullptr, std::move(setup.failure)};
     auto made = std::make_shared<rail::VerbsSetup>(std::move(setup));
     return {[made](const ring::SendRing& send, ring::ReceiveRing& receive) {
-              return rail::make_verbs_rail(std::move(made->link), send, receive);
+              return rail::make_verbs_rail(std::move(*made), send, receive);
             },
             {}};
   }

@@ -20,8 +20,8 @@ ReportWords load_words(const ControlBlock& block) {
 }  // namespace
 
 ShmRail::ShmRail(std::unique_ptr<ShmLink> link, ring::ReceiveRing& receive)
-    : own_(reinterpret_cast<ControlBlock*>(link->own_block.data())),
-      peer_(reinterpret_cast<const ControlBlock*>(link->peer_block.data())),
+    : own_(reinterpret_cast<ControlBlock*>(link->own_block->data())),
+      peer_(reinterpret_cast<const ControlBlock*>(link->peer_block->data())),
       receive_(receive),
       peer_ring_(link->peer_ring->data()),
       ring_mask_(receive.size() - 1),

@@ -28,7 +28,7 @@ struct OneRail {
     std::thread worker([&] { passive = listener->accept(parameters(), soon()); });
     ShmSetup active = connect_shm(listener->blob(), parameters(), soon());
     worker.join();
-    peer = reinterpret_cast<ControlBlock*>(passive.link->own_block.data());
+    peer = reinterpret_cast<ControlBlock*>(passive.link->own_block->data());
     other_end = std::move(passive.link);
     rail = make_shm_rail(std::move(active.link), receive);
     rail->start();

@@ -30,8 +30,8 @@ Failure failed(Reason reason, std::string text) { return {reason, "shared memory
 std::optional<Failure> make_own(const ShmParameters& parameters, ShmLink& link) {
   auto block = ring::Memory::create(sizeof(ControlBlock), ring::Memory::Backing::shareable);
   if (!block) return failed(Reason::setup_failed, block.error().message);
-  link.own_block = std::move(block).value();
-  new (link.own_block.data()) ControlBlock;
+  link.own_block = std::make_shared<const ring::Memory>(std::move(block).value());
+  new (link.own_block->data()) ControlBlock;
   auto doorbell = make_doorbell();
   if (!doorbell) return failed(Reason::setup_failed, doorbell.error().message);
   link.own_doorbell = std::move(doorbell).value();
@@ -86,14 +86,14 @@ std::optional<Failure> take_peer(ShmMessage message, const ShmParameters& parame
   if (!is_doorbell(message.descriptors[2]))
     return failed(Reason::protocol_error, "the peer's doorbell is no unix stream socket");
   link.peer_ring = std::make_shared<const ring::Memory>(std::move(ring).value());
-  link.peer_block = std::move(block).value();
+  link.peer_block = std::make_shared<const ring::Memory>(std::move(block).value());
   link.peer_doorbell = std::move(message.descriptors[2]);
   link.peer_may_sleep = message.hello.may_sleep;
   return std::nullopt;
 }
 
 std::array<int, kShmDescriptors> descriptors_of(const ShmLink& link) {
-  return {link.own_ring->descriptor(), link.own_block.descriptor(), link.own_doorbell.rings.get()};
+  return {link.own_ring->descriptor(), link.own_block->descriptor(), link.own_doorbell.rings.get()};
 }
 
 void refuse(const ShmChannel& channel, Reason reason) {

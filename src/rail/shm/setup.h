@@ -37,8 +37,8 @@ struct ShmWait {
 
 /// Both ends' memory, agreed on; becomes a rail by make_shm_rail().
 struct ShmLink {
-  ring::Memory own_block;
-  ring::Memory peer_block;
+  std::shared_ptr<const ring::Memory> own_block;
+  std::shared_ptr<const ring::Memory> peer_block;
   std::shared_ptr<const ring::Memory> own_ring;
   std::shared_ptr<const ring::Memory> peer_ring;
   Doorbell own_doorbell;

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -37,6 +38,8 @@ int unsealed_memfd(std::size_t bytes, int seals) {
   }
   return descriptor;
 }
+
+std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
 std::size_t open_descriptors() {
   std::size_t count = 0;
@@ -238,11 +241,12 @@ TEST_P(ShmBadMemory, IsRefused) {
   for (const bool ring_is_bad : {true, false}) {
     const std::size_t before = open_descriptors();
     {
-      const std::size_t good_block = align_up(sizeof(ControlBlock), 4096);
-      const std::size_t bytes = ring_is_bad ? GetParam().bytes : GetParam().bytes * good_block / kShmRing;
+      // In whole pages, whatever their size, so that what is wrong is only what the case says.
+      const std::size_t good = align_up(ring_is_bad ? kShmRing : sizeof(ControlBlock), page_bytes());
+      const std::size_t bytes = GetParam().bytes * good / kShmRing;
       const Descriptor bad(unsealed_memfd(bytes, GetParam().seals));
       const auto ring = shareable();
-      const auto block = shareable(good_block);
+      const auto block = shareable(sizeof(ControlBlock));
       const Doorbell bell = std::move(make_doorbell()).value();
       const ShmSetup setup = accept_while([&](const RawPeer& peer) {
         peer.send(encode(peer.hello()), {ring_is_bad ? bad.get() : ring->descriptor(),
@@ -305,8 +309,8 @@ TEST(ShmSetup, TheMappingIsReadOnly) {
   const ShmSetup active = connect_shm(listener->blob(), parameters(), soon());
   worker.join();
   ASSERT_NE(active.link, nullptr);
-  for (const ring::Memory* memory :
-       std::initializer_list<const ring::Memory*>{active.link->peer_ring.get(), &active.link->peer_block}) {
+  for (const ring::Memory* memory : std::initializer_list<const ring::Memory*>{
+           active.link->peer_ring.get(), active.link->peer_block.get()}) {
     EXPECT_NE(mprotect(memory->data(), memory->size(), PROT_READ | PROT_WRITE), 0);
     void* again = mmap(nullptr, memory->size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory->descriptor(), 0);
     EXPECT_EQ(again, MAP_FAILED);

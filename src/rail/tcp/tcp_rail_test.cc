@@ -276,8 +276,8 @@ TEST(TcpReceive, TooMuchBehindTheHandshakeFails) {
 TEST(TcpReceive, WhatAnotherRailPublishedMeanwhileIsNotWritten) {
   TcpEnd end;
   std::vector<std::byte> first = frame_bytes(8184, std::byte{1});
-  std::vector<std::byte> garbage(8192, std::byte{0xee});
-  garbage.insert(garbage.end(), first.begin(), first.end());
+  std::vector<std::byte> garbage(16384, std::byte{0xee});
+  std::copy(first.begin(), first.end(), garbage.begin() + 8192);
   const std::vector<std::byte> bytes = data(0, garbage);
   end.give({bytes.begin(), bytes.begin() + 16});
   end.rail->poll(0);

@@ -111,7 +111,7 @@ bool VerbsRail::post(ibv_send_wr& first) {
 
 void VerbsRail::put_header(wire::VerbsMessageKind kind, std::size_t length, std::byte* to) {
   told_publications_ = took_publications_;
-  told_messages_ = took_messages_ - inbox_count_;
+  told_messages_ = took_messages_ - inbox_.count();
   wire::encode(wire::VerbsMessage{kind, told_publications_, told_messages_, static_cast<std::uint16_t>(length)}, to);
 }
 
@@ -142,8 +142,19 @@ bool VerbsRail::send_message(wire::VerbsMessageKind kind, std::span<const std::b
 
 bool VerbsRail::send_control(std::span<const std::byte> message) {
   if (!is_live() || message.empty() || message.size() > wire::kMaxControlBytes) return false;
-  if (messages_out() + kReservedMessages >= link_->message_credit) return false;
-  return send_message(wire::VerbsMessageKind::control, message);
+  if (outbox_.empty() && may_send_message() && send_message(wire::VerbsMessageKind::control, message)) return true;
+  if (!is_live()) return false;
+  return outbox_.put(message);
+}
+
+bool VerbsRail::send_outbox() {
+  bool sent = false;
+  while (!outbox_.empty() && may_send_message() &&
+         send_message(wire::VerbsMessageKind::control, outbox_.first().view())) {
+    outbox_.drop_first();
+    sent = true;
+  }
+  return sent;
 }
 
 void VerbsRail::report(const wire::Report& report) {
@@ -154,7 +165,7 @@ void VerbsRail::report(const wire::Report& report) {
 }
 
 void VerbsRail::send_report() {
-  if (messages_out() + kReservedMessages >= link_->message_credit) return;
+  if (!may_send_message()) return;
   std::array<std::byte, wire::kReportBytes> bytes;
   wire::FieldWriter to(bytes);
   wire::encode(pending_report_, to);
@@ -165,7 +176,7 @@ void VerbsRail::send_report() {
 // quarter of a window of messages, or half a window of publications (docs/wire.md, why this cannot stand still).
 bool VerbsRail::credit_is_due() const {
   return took_publications_ - told_publications_ >= (link_->granted_publications + 1) / 2 ||
-         took_messages_ - inbox_count_ - told_messages_ >= VerbsDepths::kMessages / 4;
+         took_messages_ - inbox_.count() - told_messages_ >= VerbsDepths::kMessages / 4;
 }
 
 // A zero-byte write that tells: all before it is done, too. With num_sge 0, since an element of length zero can mean
@@ -190,6 +201,7 @@ Poll VerbsRail::poll(Nanos now) {
   if (signalled_ > done_) poll.progress |= take_sends();
   if (unpaid_count_ >= kPayAt || unpaid_messages_ != 0) pay_back();
   if (posted_ != taken_) push();
+  if (!outbox_.empty()) poll.progress |= send_outbox();
   if (report_waits_) send_report();
   if (credit_is_due() && messages_out() < link_->message_credit)
     (void)send_message(wire::VerbsMessageKind::credit, {});
@@ -261,11 +273,8 @@ void VerbsRail::take_message(std::span<const std::byte> bytes, Poll& poll) {
     case wire::VerbsMessageKind::credit:
       break;
     case wire::VerbsMessageKind::control: {
-      if (inbox_count_ == inbox_.size())
+      if (!inbox_.put(payload))
         return fail(Reason::protocol_error, "the peer sent more messages than it had credit for");
-      wire::ControlBuffer& to = inbox_[(inbox_first_ + inbox_count_++) % inbox_.size()];
-      std::memcpy(to.bytes.data(), payload.data(), payload.size());
-      to.size = payload.size();
       poll.control = true;
       break;
     }
@@ -309,12 +318,11 @@ bool VerbsRail::take_sends() {
 }
 
 bool VerbsRail::receive_control(wire::ControlBuffer& to) {
-  if (inbox_count_ == 0) return false;
-  const wire::ControlBuffer& from = inbox_[inbox_first_];
-  std::memcpy(to.bytes.data(), from.bytes.data(), from.size);
-  to.size = from.size;
-  inbox_first_ = (inbox_first_ + 1) % inbox_.size();
-  --inbox_count_;
+  if (inbox_.empty()) return false;
+  const std::span<const std::byte> from = inbox_.first().view();
+  std::memcpy(to.bytes.data(), from.data(), from.size());
+  to.size = from.size();
+  inbox_.drop_first();
   return true;
 }
 

@@ -84,8 +84,8 @@ class VerbsListener {
                                        const VerbsWait& wait);
 
 std::shared_ptr<ReceivePools> make_receive_pools();
-std::unique_ptr<Rail> make_verbs_rail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send,
-                                      ring::ReceiveRing& receive);
+/// Of a set-up that has a link.
+std::unique_ptr<Rail> make_verbs_rail(VerbsSetup setup, const ring::SendRing& send, ring::ReceiveRing& receive);
 
 /// Whether this host could bring such a rail up now, and why not: for tools. Milliseconds.
 Failure why_no_verbs(const VerbsOptions& options);

@@ -6,6 +6,8 @@
 #include <sys/epoll.h>
 #include <thread>
 
+#include "rail/verbs/setup.h"
+
 namespace twinrail::rail {
 namespace {
 
@@ -241,9 +243,8 @@ bool VerbsRail::finish() {
   return true;
 }
 
-std::unique_ptr<Rail> make_verbs_rail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send,
-                                      ring::ReceiveRing& receive) {
-  return std::make_unique<VerbsRail>(std::move(link), send, receive);
+std::unique_ptr<Rail> make_verbs_rail(VerbsSetup setup, const ring::SendRing& send, ring::ReceiveRing& receive) {
+  return std::make_unique<VerbsRail>(std::move(setup.link), send, receive);
 }
 
 }  // namespace twinrail::rail

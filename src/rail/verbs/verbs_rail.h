@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <functional>
 
 #include "rail/descriptor.h"
@@ -24,6 +25,31 @@ namespace twinrail::rail {
 
 /// For tests: instead of destroying the queue pair, to play a device that hangs.
 using DestroyQueuePair = std::function<void(verbs::ConnectionId&)>;
+
+/// A few control messages, oldest first.
+class Mailbox {
+ public:
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] unsigned count() const { return count_; }
+  [[nodiscard]] const wire::ControlBuffer& first() const { return places_[first_]; }
+  void drop_first() {
+    first_ = (first_ + 1) % places_.size();
+    --count_;
+  }
+  /// False: it is full.
+  [[nodiscard]] bool put(std::span<const std::byte> message) {
+    if (count_ == places_.size()) return false;
+    wire::ControlBuffer& to = places_[(first_ + count_++) % places_.size()];
+    std::memcpy(to.bytes.data(), message.data(), message.size());
+    to.size = message.size();
+    return true;
+  }
+
+ private:
+  std::array<wire::ControlBuffer, VerbsDepths::kMessages> places_;
+  unsigned first_ = 0;
+  unsigned count_ = 0;
+};
 
 class VerbsRail final : public Rail {
  public:
@@ -85,6 +111,10 @@ class VerbsRail final : public Rail {
   [[nodiscard]] bool post(ibv_send_wr& first);
   void put_header(wire::VerbsMessageKind kind, std::size_t length, std::byte* to);
   [[nodiscard]] bool send_message(wire::VerbsMessageKind kind, std::span<const std::byte> payload);
+  [[nodiscard]] bool may_send_message() const {
+    return messages_out() + kReservedMessages < link_->message_credit;
+  }
+  [[nodiscard]] bool send_outbox();
   void send_report();
   /// A message on its way out that is too long to go inline; buffers_free_ is not 0.
   [[nodiscard]] std::byte* take_buffer();
@@ -148,9 +178,8 @@ class VerbsRail final : public Rail {
   std::array<std::byte, wire::kMaxVerbsMessageBytes> scratch_;  // of inline messages
   wire::Report pending_report_;
   wire::Report peer_report_;
-  std::array<wire::ControlBuffer, VerbsDepths::kMessages> inbox_;
-  unsigned inbox_first_ = 0;
-  unsigned inbox_count_ = 0;
+  Mailbox inbox_;
+  Mailbox outbox_;  // until there is credit
   Descriptor waits_;  // an epoll set of all that may wake us
   std::shared_ptr<DeviceEvents> events_;
   DeviceEvents::Mark events_mark_;

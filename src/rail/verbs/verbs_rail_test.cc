@@ -201,7 +201,7 @@ TEST_F(VerbsDevice, ReservationsComeBackAfterEveryRail) {
   for (int round = 0; round != 40; ++round) {
     connect();
     ASSERT_FALSE(HasFatalFailure());
-    ASSERT_EQ(active_pool->reserved(), 2 * (VerbsDepths::kPublications + VerbsDepths::kMessages));
+    ASSERT_EQ(active_pool->reserved(), VerbsDepths::kPublications + VerbsDepths::kMessages);
     const std::uint64_t goal = b.delivered + 5;
     a.taken = std::max(a.taken, b.rings.receive.published());
     while (a.framed != goal) ASSERT_TRUE(a.frame(100));
