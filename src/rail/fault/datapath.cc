@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/random.h"
 #include "rail/fault/fault_rail.h"
@@ -125,8 +127,14 @@ class FaultRail final : public Rail {
     control_->park(late_);
   }
 
+  // A device that reads the send ring can let go of what it swallowed until it is fenced, and no longer: that is when
+  // it does, after the switch.
   void fence() override {
     const std::lock_guard lock(late_->mutex());
+    if (inner_.completed() != kPinsNothing && !late_->empty()) {
+      late_->land_all();
+      std::this_thread::sleep_for(kOnTheWay);
+    }
     inner_.fence();
   }
 
@@ -147,6 +155,7 @@ class FaultRail final : public Rail {
   // parked: stopped, but late_ holds what has still to land, and is shared with the control.
   enum class State : std::uint8_t { made, running, failed, stopped, parked };
   static constexpr Nanos kDropped = -1;
+  static constexpr std::chrono::milliseconds kOnTheWay{2};
 
   void look_at_script() {
     if (const std::uint64_t generation = control_->generation(); generation != generation_) [[unlikely]] {

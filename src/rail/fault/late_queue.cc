@@ -79,14 +79,17 @@ void LateQueue::land_due(Nanos now) {
 bool LateQueue::land(Nanos now) {
   const std::lock_guard lock(mutex_);
   if (now == kNever) {
-    // All at once: what finds no room is lost with the rail.
-    while (!publications_.empty() && land_publication()) continue;
-    while (!words_.empty() && land_word()) continue;
-    clear();
+    land_all();
   } else {
     land_due(now);
   }
   return empty();
+}
+
+void LateQueue::land_all() {
+  while (!publications_.empty() && land_publication()) continue;
+  while (!words_.empty() && land_word()) continue;
+  clear();
 }
 
 }  // namespace twinrail::rail

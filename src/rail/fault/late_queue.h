@@ -30,6 +30,8 @@ class LateQueue final : public LateRail {
   /// What is due, and all of its kind before it, so that order is kept.
   void land_due(Nanos now);
   bool land(Nanos now) override;
+  /// All at once, for who holds the mutex: what finds no room is lost with the rail.
+  void land_all();
 
  private:
   // Beyond this, swallowed control vanishes: a real rail has no endless memory either.

@@ -208,6 +208,7 @@ Poll VerbsRail::poll(Nanos now) {
   if (posted_count_ > signalled_ && posted_count_ > done_ && now - last_post_ >= kTailNs) close_tail();
   if (now >= next_look_) look_at_events();
   poll.failed = state_ == State::failed;
+  near_ = receive_.published();
   return poll;
 }
 

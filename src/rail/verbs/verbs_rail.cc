@@ -148,6 +148,7 @@ void VerbsRail::stop() {
 // Rule 5: error state; the device's last word on receives, for a while; what has arrived; destroy; what is left. The
 // completion queues are this queue pair's alone, so none of another one's can be among them.
 void VerbsRail::fence() {
+  state_ = State::stopped;  // also where nobody stopped it before: a rail that lands late writes until now
   link_->id->fail_queue_pair();
   if (const ibv_qp* queue_pair = link_->id->queue_pair(); link_->receives.shared_queue() != nullptr && queue_pair) {
     const Nanos until = monotonic_now() + kLastReceiveBound;

@@ -188,7 +188,7 @@ class VerbsRail final : public Rail {
   const std::string description_;
   const DestroyQueuePair destroy_;
   const Nanos fence_bound_ns_;
-  Position near_ = 0;  // published when it was stopped
+  Position near_ = 0;  // published here at the last look
   Position fenced_at_ = 0;
   std::shared_ptr<const ring::Memory> fresh_;  // for the receive ring: the device hangs
 };
