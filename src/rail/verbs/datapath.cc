@@ -19,6 +19,7 @@ Position VerbsRail::publish(Position from, Position to) {
   // What lies between is published at the peer, who said so.
   if (from > taken_) skip_to(from);
   taken_ = to;
+  marks_.add(to);
   push();
   return taken_;
 }
@@ -26,6 +27,7 @@ Position VerbsRail::publish(Position from, Position to) {
 void VerbsRail::skip_to(Position reported) {
   taken_ = std::max(taken_, reported);
   posted_ = std::max(posted_, reported);
+  marks_.drop_to(posted_);
 }
 
 // Posts what may be posted of [posted_, taken_). One call of the provider for what fits one chain.
@@ -38,9 +40,12 @@ void VerbsRail::push() {
     unsigned count = 0;
     while (posted_ != taken_ && count + 2 <= kChain) {
       if (send_room() < 2 || bytes_posted_ - bytes_done_ >= kBytesUnderWay) break;
-      const auto bytes = static_cast<std::uint32_t>(
-          std::min<std::uint64_t>(send_.contiguous(posted_, taken_), kWriteBytes));
-      const bool last = posted_ + bytes == taken_;
+      if (posted_count_ - done_ >= kRequestsUnderWay) break;
+      // Up to the last boundary that one write reaches, so that the reader sees the bytes come; or a piece of a frame.
+      const Position reach = posted_ + std::min<std::uint64_t>(send_.contiguous(posted_, taken_), kWriteBytes);
+      const Position boundary = marks_.last_within(reach);
+      const bool last = boundary != 0;
+      const auto bytes = static_cast<std::uint32_t>((last ? boundary : reach) - posted_);
       if (last && publications_sent_ - peer_took_publications_ >= link_->publication_credit) break;
       if (!immediate_ && !publishes_inline() && buffers_free_ == 0) break;
       const std::uint64_t ring_mask = send_.size() - 1;
@@ -55,10 +60,11 @@ void VerbsRail::push() {
       write.wr.rdma.remote_addr = link_->peer_ring + (posted_ & ring_mask);
       write.wr.rdma.rkey = link_->peer_key;
       posted_ += bytes;
+      marks_.drop_to(posted_);
       bytes_posted_ += bytes;
       if (last && immediate_) {
         write.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        write.imm_data = htonl(wire::encode(wire::Immediate{wire::ImmediateKind::publication, taken_}));
+        write.imm_data = htonl(wire::encode(wire::Immediate{wire::ImmediateKind::publication, posted_}));
       }
       number(write);
       ++count;
@@ -69,7 +75,7 @@ void VerbsRail::push() {
       if (immediate_) continue;
       std::byte* const to = publishes_inline() ? message.data() : take_buffer();
       put_header(wire::VerbsMessageKind::publication, sizeof(Position), to);
-      store_le<std::uint64_t>(to + wire::kVerbsHeaderBytes, taken_);
+      store_le<std::uint64_t>(to + wire::kVerbsHeaderBytes, posted_);
       pieces[count] = {reinterpret_cast<std::uintptr_t>(to), static_cast<std::uint32_t>(message.size()),
                        link_->buffer_region->local_key()};
       ibv_send_wr& send = requests[count];
@@ -88,12 +94,12 @@ void VerbsRail::push() {
 }
 
 // Gives a request its number, and decides whether it tells when it is done: each kSignalEvery-th does, and after so
-// many bytes, so that whatever is waited for is told of.
+// many bytes, so that whatever is waited for, ring space included, is told of.
 void VerbsRail::number(ibv_send_wr& request, bool signal) {
   ++posted_count_;
   request.wr_id = posted_count_;
   records_[posted_count_ % kSendRecords] = {posted_, bytes_posted_, buffers_used_};
-  if (!signal && posted_count_ - signalled_ < signal_every_ && bytes_posted_ - bytes_signalled_ < kWriteBytes) return;
+  if (!signal && posted_count_ - signalled_ < signal_every_ && bytes_posted_ - bytes_signalled_ < signal_bytes_) return;
   request.send_flags |= IBV_SEND_SIGNALED;
   signalled_ = posted_count_;
   bytes_signalled_ = bytes_posted_;
@@ -165,11 +171,17 @@ void VerbsRail::report(const wire::Report& report) {
 }
 
 void VerbsRail::send_report() {
-  if (!may_send_message()) return;
+  // The sender waits for ring space, and else is content to hear now and then: well below its suspicion.
+  const bool is_news = pending_report_.released - reported_released_ >= receive_.size() / 8;
+  if (!may_send_message() || (!is_news && now_ < next_report_)) return;
   std::array<std::byte, wire::kReportBytes> bytes;
   wire::FieldWriter to(bytes);
   wire::encode(pending_report_, to);
-  if (send_message(wire::VerbsMessageKind::report, bytes)) report_waits_ = false;
+  if (send_message(wire::VerbsMessageKind::report, bytes)) {
+    report_waits_ = false;
+    reported_released_ = pending_report_.released;
+    next_report_ = now_ + kReportNs;
+  }
 }
 
 // The geometric rule that keeps two ends from answering credit with credit for ever: a message for every

@@ -55,6 +55,7 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
       receive_(receive),
       immediate_(link_->immediate),
       signal_every_(std::min(kSignalEvery, link_->send_depth / 2)),
+      signal_bytes_(std::min<std::uint64_t>(kWriteBytes, send.size() / 4)),
       events_(DeviceEvents::of(link_->id->context())),
       events_mark_(events_->mark(link_->id->port_number())),
       description_(describe(*link_)),
@@ -84,6 +85,8 @@ bool VerbsRail::arm() {
   if (state_ != State::running) return true;
   if (!waits_) return false;
   close_tail();
+  next_report_ = 0;  // nothing holds it back any longer: nobody would look at it
+  if (report_waits_) send_report();
   if (!link_->receive_queue->arm() || (posted_ != taken_ && !link_->send_queue->arm())) return false;
   take_receives(found_at_arm_);
   if (posted_ != taken_ && signalled_ > done_) found_at_arm_.progress |= take_sends();

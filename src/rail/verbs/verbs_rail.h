@@ -26,6 +26,33 @@ namespace twinrail::rail {
 /// For tests: instead of destroying the queue pair, to play a device that hangs.
 using DestroyQueuePair = std::function<void(verbs::ConnectionId&)>;
 
+/// Frame boundaries at which what was taken may be published, oldest first. The last one is the end of it.
+class Marks {
+ public:
+  void add(Position boundary) {
+    if (count_ == places_.size()) --count_;  // then the last two are one
+    places_[(first_ + count_++) % places_.size()] = boundary;
+  }
+  void drop_to(Position position) {
+    while (count_ != 0 && places_[first_] <= position) {
+      first_ = (first_ + 1) % places_.size();
+      --count_;
+    }
+  }
+  /// 0: none.
+  [[nodiscard]] Position last_within(Position reach) const {
+    Position found = 0;
+    for (unsigned i = 0; i != count_ && places_[(first_ + i) % places_.size()] <= reach; ++i)
+      found = places_[(first_ + i) % places_.size()];
+    return found;
+  }
+
+ private:
+  std::array<Position, 64> places_;
+  unsigned first_ = 0;
+  unsigned count_ = 0;
+};
+
 /// A few control messages, oldest first.
 class Mailbox {
  public:
@@ -85,10 +112,15 @@ class VerbsRail final : public Rail {
  private:
   enum class State : std::uint8_t { made, running, failed, stopped };
   static constexpr unsigned kSendRecords = 256;  // a power of two; at least VerbsDepths::kMostSend
-  static constexpr std::uint32_t kWriteBytes = 64 * 1024;       // of one work request: control waits for no more than
-  static constexpr std::uint64_t kBytesUnderWay = 256 * 1024;   // ... this
-  static constexpr unsigned kSignalEvery = 32;  // but for short queues
-  static constexpr Nanos kTailNs = 50 * kMicrosecond;        // idle: the unsignalled tail is closed
+  // Control waits for no more than what is under way, and a slow link brings that much well before it counts as silent.
+  static constexpr std::uint32_t kWriteBytes = 16 * 1024;
+  static constexpr std::uint64_t kBytesUnderWay = 64 * 1024;
+  static constexpr unsigned kSignalEvery = 8;  // but for short queues
+  // Requests under way until what is framed meanwhile waits for the next one: a quick device is kept busy by these, and
+  // a slow one gets fewer and larger ones.
+  static constexpr unsigned kRequestsUnderWay = 16;
+  static constexpr Nanos kTailNs = 2 * kMillisecond;         // idle: the unsignalled tail is closed
+  static constexpr Nanos kReportNs = 4 * kMillisecond;           // between reports that nobody waits for
   static constexpr Nanos kLookNs = 2 * kMillisecond;         // for events of device and connection
   static constexpr std::size_t kPublicationBytes = wire::kVerbsHeaderBytes + sizeof(Position);  // by message
   static constexpr std::size_t kPayAt = 16;                  // receives are given back together
@@ -142,8 +174,9 @@ class VerbsRail final : public Rail {
   ring::ReceiveRing& receive_;
   State state_ = State::made;
   bool immediate_;
-  unsigned signal_every_;
   bool report_waits_ = false;
+  const unsigned signal_every_;
+  const std::uint64_t signal_bytes_;
   Position taken_ = 0;      // end of what publish() took
   Position posted_ = 0;     // end of what was posted, or skipped
   Position completed_ = 0;  // end of the last request with a successful completion
@@ -168,6 +201,7 @@ class VerbsRail final : public Rail {
   Nanos last_post_ = 0;
   Nanos next_look_ = 0;
   Traffic traffic_;
+  Marks marks_;
   std::array<Record, kSendRecords> records_;
   std::size_t unpaid_count_ = 0;
   std::array<ReceiveSlot*, Reservation::kBatch> unpaid_{};
@@ -177,6 +211,8 @@ class VerbsRail final : public Rail {
   Poll found_at_arm_;
   std::array<std::byte, wire::kMaxVerbsMessageBytes> scratch_;  // of inline messages
   wire::Report pending_report_;
+  Position reported_released_ = 0;
+  Nanos next_report_ = 0;
   wire::Report peer_report_;
   Mailbox inbox_;
   Mailbox outbox_;  // until there is credit
