@@ -37,13 +37,13 @@ struct BreakerOptions {
 
 /// How an RDMA device is used. Where the way to the peer leads decides which one; GID and path MTU follow from that.
 struct RdmaOptions {
-  std::string device = {};         ///< use this one only ("mlx5_0"); empty: any
-  unsigned traffic_class = 0;      ///< of the packets, 0 to 255: DSCP in the upper six bits
-  unsigned ack_timeout = 14;       ///< 4.096 us * 2^n until the device sends again; 1 to 31
-  unsigned retry_count = 6;        ///< 1 to 6; 7 would mean for ever on some devices
-  unsigned max_inline = 220;       ///< bytes that go along with a work request; less where the device has less
-  bool immediate = true;           ///< off: publish by message, as on iWARP
-  bool shared_receives = true;     ///< off: each connection has its own receives
+  std::string device = {};      ///< use this one only ("mlx5_0"); empty: any
+  unsigned traffic_class = 0;   ///< of the packets, 0 to 255: DSCP in the upper six bits
+  unsigned ack_timeout = 14;    ///< 4.096 us * 2^n until the device sends again; 1 to 31
+  unsigned retry_count = 6;     ///< 1 to 6; 7 would mean for ever on some devices
+  unsigned max_inline = 220;    ///< bytes that go along with a work request; less where the device has less
+  bool immediate = true;        ///< off: publish by message, as on iWARP
+  bool shared_receives = true;  ///< off: each connection has its own receives
 
   [[nodiscard]] Status validate() const;
 };

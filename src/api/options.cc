@@ -81,15 +81,18 @@ BreakerOptions BreakerOptions::eager() {
 }
 
 Status RdmaOptions::validate() const {
-  const auto within = [](const char* knob, unsigned value, unsigned least, unsigned most, const char* why) -> Status {
+  const auto within = [](const char* knob, unsigned value, unsigned least, unsigned most,
+                         const char* why) -> Status {
     if (value >= least && value <= most) return {};
     return bad(knob, std::to_string(value), std::to_string(least) + " to " + std::to_string(most) + why);
   };
   if (Status status = within("rdma.traffic_class", traffic_class, 0, 255, ""); !status) return status;
-  if (Status status = within("rdma.ack_timeout", ack_timeout, 1, 31, ", 4.096 us * 2^n; 0 would be no timer at all");
+  if (Status status =
+          within("rdma.ack_timeout", ack_timeout, 1, 31, ", 4.096 us * 2^n; 0 would be no timer at all");
       !status)
     return status;
-  if (Status status = within("rdma.retry_count", retry_count, 1, 6, "; 7 means for ever on some devices"); !status)
+  if (Status status = within("rdma.retry_count", retry_count, 1, 6, "; 7 means for ever on some devices");
+      !status)
     return status;
   return within("rdma.max_inline", max_inline, 0, 4096, "");
 }
@@ -137,7 +140,9 @@ namespace detail {
 
 engine::SessionSettings settings_of(const SessionOptions& options) {
   engine::SessionSettings settings;
-  const auto bit = [](rail::Kind kind, bool wanted) { return wanted ? 1u << static_cast<unsigned>(kind) : 0u; };
+  const auto bit = [](rail::Kind kind, bool wanted) {
+    return wanted ? 1u << static_cast<unsigned>(kind) : 0u;
+  };
   settings.wants_verbs = options.fast_rails && options.verbs;
   settings.core.fast_rails = (bit(rail::Kind::shm, options.fast_rails && options.shm) |
                               bit(rail::Kind::verbs, settings.wants_verbs)) &

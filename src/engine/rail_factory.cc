@@ -62,9 +62,9 @@ class VerbsRailSetup final : public CancellableSetup {
   using CancellableSetup::CancellableSetup;
 
   RailMade run(const std::function<void(std::vector<std::byte>)>& listening) override {
-    const rail::VerbsParameters parameters{request_.epoch,         request_.send_memory, request_.send_bytes,
-                                           request_.receive_memory, request_.receive_bytes, request_.may_sleep,
-                                           request_.verbs,         request_.receive_pools};
+    const rail::VerbsParameters parameters{
+        request_.epoch,         request_.send_memory, request_.send_bytes, request_.receive_memory,
+        request_.receive_bytes, request_.may_sleep,   request_.verbs,      request_.receive_pools};
     const rail::VerbsWait wait{request_.deadline, cancel_.get()};
     if (request_.role == session::Role::dialler)
       return made(rail::connect_verbs(request_.peer_blob, parameters, wait));
@@ -123,7 +123,8 @@ std::uint32_t rails_worth_offering() { return bit_of(rail::Kind::shm); }
 
 rail::Failure why_no_rail(rail::Kind kind, const rail::VerbsOptions&) {
   if (kind != rail::Kind::verbs) return {};
-  return {Reason::not_offered, "this build has no verbs rail: install libibverbs-dev and librdmacm-dev and build again"};
+  return {Reason::not_offered,
+          "this build has no verbs rail: install libibverbs-dev and librdmacm-dev and build again"};
 }
 
 std::shared_ptr<rail::ReceivePools> make_receive_pools() { return nullptr; }

@@ -105,7 +105,8 @@ Outcome<Event> wait_event(EventChannel& channel, Nanos deadline, int cancel_desc
   for (;;) {
     if (next_event(channel, event)) return event;
     const Nanos left = deadline - monotonic_now();
-    if (left <= 0) return Failure{Reason::cm_timeout, ETIMEDOUT, "no event of the connection manager in time"};
+    if (left <= 0)
+      return Failure{Reason::cm_timeout, ETIMEDOUT, "no event of the connection manager in time"};
     pollfd waits[] = {{channel.descriptor(), POLLIN, 0}, {cancel_descriptor, POLLIN, 0}};
     if (::poll(waits, 2, milliseconds(left)) < 0 && errno != EINTR) return call_failure("poll", errno);
     if (waits[1].revents != 0) return Failure{Reason::local_close, ECANCELED, "given up"};
@@ -175,11 +176,12 @@ void ConnectionId::reject(std::span<const std::byte> data) {
   (void)rdma_reject(id_, data.data(), static_cast<std::uint8_t>(data.size()));
 }
 
-Outcome<bool> ConnectionId::resolve_address(const SocketAddress* source, const SocketAddress& peer, Nanos timeout_ns) {
+Outcome<bool> ConnectionId::resolve_address(const SocketAddress* source, const SocketAddress& peer,
+                                            Nanos timeout_ns) {
   SocketAddress from = source != nullptr ? *source : SocketAddress{};
   SocketAddress to = peer;
-  return call("rdma_resolve_addr " + peer.text(), rdma_resolve_addr, id_, source != nullptr ? from.get() : nullptr,
-              to.get(), milliseconds(timeout_ns));
+  return call("rdma_resolve_addr " + peer.text(), rdma_resolve_addr, id_,
+              source != nullptr ? from.get() : nullptr, to.get(), milliseconds(timeout_ns));
 }
 
 Outcome<bool> ConnectionId::resolve_route(Nanos timeout_ns) {
@@ -226,8 +228,9 @@ Outcome<std::vector<Reach>> list_addresses() {
     if (!id) return id.failure();
     if (!(*id)->bind(reach.address) || (*id)->context() == nullptr) continue;
     ibv_port_attr port{};
-    reach.active = ibv_query_port((*id)->context(), static_cast<std::uint8_t>((*id)->port_number()), &port) == 0 &&
-                   port.state == IBV_PORT_ACTIVE;
+    reach.active =
+        ibv_query_port((*id)->context(), static_cast<std::uint8_t>((*id)->port_number()), &port) == 0 &&
+        port.state == IBV_PORT_ACTIVE;
     reach.interface = at->ifa_name;
     reach.device = (*id)->device_name();
     reach.port = (*id)->port_number();

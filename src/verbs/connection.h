@@ -9,8 +9,9 @@
 #pragma once
 
 #include <memory>
-#include <rdma/rdma_cma.h>
 #include <vector>
+
+#include <rdma/rdma_cma.h>
 
 #include "base/clock.h"
 #include "verbs/objects.h"
@@ -59,7 +60,8 @@ class ConnectionId {
   static Outcome<std::unique_ptr<ConnectionId>> create(std::shared_ptr<EventChannel> channel);
   /// Of a CONNECT_REQUEST.
   static std::unique_ptr<ConnectionId> adopt(std::shared_ptr<EventChannel> channel, rdma_cm_id* id);
-  ConnectionId(std::shared_ptr<EventChannel> channel, rdma_cm_id* id) : channel_(std::move(channel)), id_(id) {}
+  ConnectionId(std::shared_ptr<EventChannel> channel, rdma_cm_id* id)
+      : channel_(std::move(channel)), id_(id) {}
   ConnectionId(const ConnectionId&) = delete;
   ConnectionId& operator=(const ConnectionId&) = delete;
   /// Destroys the queue pair, too.

@@ -2,10 +2,11 @@
 
 #include <arpa/inet.h>
 #include <cerrno>
-#include <infiniband/verbs.h>
 #include <memory>
 #include <net/if.h>
 #include <unistd.h>
+
+#include <infiniband/verbs.h>
 
 namespace twinrail::verbs {
 namespace {
@@ -108,9 +109,10 @@ Outcome<Limits> query_limits(ibv_context* context) {
 
 Outcome<std::vector<Device>> list_devices() {
   if (access("/dev/infiniband", F_OK) != 0)
-    return Failure{Reason::no_device, ENOENT,
-                   "no RDMA device: /dev/infiniband is missing (no driver is loaded, or the container was not given "
-                   "the devices)"};
+    return Failure{
+        Reason::no_device, ENOENT,
+        "no RDMA device: /dev/infiniband is missing (no driver is loaded, or the container was not given "
+        "the devices)"};
   int count = 0;
   std::unique_ptr<ibv_device*, Close> list(ibv_get_device_list(&count));
   if (list == nullptr) return call_failure("ibv_get_device_list", errno);

@@ -27,7 +27,8 @@ constexpr Meaning kMeanings[] = {
     {ECONNRESET, Reason::refused, "the peer took its request back"},
     {ENOMEM, Reason::setup_failed, "the device or the kernel has no room for another one of these"},
     {ENOSPC, Reason::setup_failed, "the device has no room for another one of these"},
-    {EINVAL, Reason::setup_failed, "the device refuses these values: they are beyond what it reports as its limits"},
+    {EINVAL, Reason::setup_failed,
+     "the device refuses these values: they are beyond what it reports as its limits"},
     {EPERM, Reason::setup_failed, "not permitted: see the limits of the container"},
     {EACCES, Reason::setup_failed, "not permitted: see the rights of /dev/infiniband"},
 };

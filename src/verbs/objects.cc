@@ -29,8 +29,8 @@ Outcome<std::shared_ptr<CompletionChannel>> CompletionChannel::create(ibv_contex
   return made;
 }
 
-Outcome<std::shared_ptr<CompletionQueue>> CompletionQueue::create(ibv_context* context, unsigned depth,
-                                                                  std::shared_ptr<CompletionChannel> channel) {
+Outcome<std::shared_ptr<CompletionQueue>> CompletionQueue::create(
+    ibv_context* context, unsigned depth, std::shared_ptr<CompletionChannel> channel) {
   ibv_comp_channel* raw = channel ? channel->get() : nullptr;
   ibv_cq* queue = ibv_create_cq(context, static_cast<int>(depth), nullptr, raw, 0);
   if (queue == nullptr)

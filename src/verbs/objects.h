@@ -11,9 +11,10 @@
 #pragma once
 
 #include <cstddef>
-#include <infiniband/verbs.h>
 #include <memory>
 #include <span>
+
+#include <infiniband/verbs.h>
 
 #include "verbs/failure.h"
 
@@ -36,8 +37,8 @@ class ProtectionDomain {
 class MemoryRegion {
  public:
   /// `access` is a set of IBV_ACCESS_*; 0 is local reading only. The memory outlives the region.
-  static Outcome<std::unique_ptr<MemoryRegion>> create(std::shared_ptr<ProtectionDomain> pd, std::span<std::byte> memory,
-                                                       int access);
+  static Outcome<std::unique_ptr<MemoryRegion>> create(std::shared_ptr<ProtectionDomain> pd,
+                                                       std::span<std::byte> memory, int access);
   MemoryRegion(std::shared_ptr<ProtectionDomain> pd, ibv_mr* region) : pd_(std::move(pd)), region_(region) {}
   MemoryRegion(const MemoryRegion&) = delete;
   MemoryRegion& operator=(const MemoryRegion&) = delete;
@@ -95,8 +96,10 @@ class CompletionQueue {
 
 class SharedReceiveQueue {
  public:
-  static Outcome<std::shared_ptr<SharedReceiveQueue>> create(std::shared_ptr<ProtectionDomain> pd, unsigned depth);
-  SharedReceiveQueue(std::shared_ptr<ProtectionDomain> pd, ibv_srq* queue) : pd_(std::move(pd)), queue_(queue) {}
+  static Outcome<std::shared_ptr<SharedReceiveQueue>> create(std::shared_ptr<ProtectionDomain> pd,
+                                                             unsigned depth);
+  SharedReceiveQueue(std::shared_ptr<ProtectionDomain> pd, ibv_srq* queue)
+      : pd_(std::move(pd)), queue_(queue) {}
   SharedReceiveQueue(const SharedReceiveQueue&) = delete;
   SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
   ~SharedReceiveQueue() { ibv_destroy_srq(queue_); }

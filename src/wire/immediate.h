@@ -34,7 +34,8 @@ constexpr Immediate decode_immediate(std::uint32_t bits, Position near) {
   constexpr unsigned kUnused = 64 - kImmediateBits;
   const std::uint64_t distance = (bits & kImmediateMask) - (near >> 3);
   const std::int64_t nearest = static_cast<std::int64_t>(distance << kUnused) >> kUnused;
-  return {static_cast<ImmediateKind>(bits >> kImmediateBits), ((near >> 3) + static_cast<std::uint64_t>(nearest)) << 3};
+  return {static_cast<ImmediateKind>(bits >> kImmediateBits),
+          ((near >> 3) + static_cast<std::uint64_t>(nearest)) << 3};
 }
 
 }  // namespace twinrail::wire

@@ -11,7 +11,8 @@ namespace {
 TEST(Immediate, KeepsKindAndPosition) {
   static_assert(encode(Immediate{ImmediateKind::publication, 64}) == 8);
   static_assert(decode_immediate(8, 0).to == 64);
-  static_assert(decode_immediate(encode(Immediate{ImmediateKind::publication, Position{1} << 33}), 0).to == 0);
+  static_assert(decode_immediate(encode(Immediate{ImmediateKind::publication, Position{1} << 33}), 0).to ==
+                0);
   EXPECT_EQ(decode_immediate(0x40000001, 0).kind, static_cast<ImmediateKind>(1));
 }
 
@@ -20,8 +21,8 @@ TEST(Immediate, ANearPositionComesBackAcrossEveryTurnOfItsBits) {
   for (const unsigned bits : {16u, 31u, 32u, 33u, 34u, 40u, 62u, 63u}) {
     const Position turn = Position{1} << bits;
     for (const std::int64_t from : {-4096, -8, 0, 8, 4096})
-      for (const std::int64_t by : {-(std::int64_t{1} << 30), std::int64_t{-8}, std::int64_t{0}, std::int64_t{8},
-                                    std::int64_t{1} << 30}) {
+      for (const std::int64_t by : {-(std::int64_t{1} << 30), std::int64_t{-8}, std::int64_t{0},
+                                    std::int64_t{8}, std::int64_t{1} << 30}) {
         const Position near = turn + static_cast<Position>(from);
         const Position to = near + static_cast<Position>(by);
         EXPECT_EQ(decode_immediate(encode(Immediate{ImmediateKind::publication, to}), near).to, to)

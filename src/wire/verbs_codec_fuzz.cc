@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return again.size() <= size && std::equal(again.begin(), again.end(), bytes.begin());
   };
   wire::VerbsGreeting greeting;
-  if (wire::decode(bytes, greeting) && greeting.version == wire::kVerbsVersion && !same(wire::encode(greeting)))
+  if (wire::decode(bytes, greeting) && greeting.version == wire::kVerbsVersion &&
+      !same(wire::encode(greeting)))
     std::abort();
   wire::VerbsMeetingPoint point;
   if (wire::decode(bytes, point)) {

@@ -33,8 +33,8 @@ struct VerbsGreeting {
   static constexpr std::size_t kBytes = 40;
 
   std::uint8_t version = kVerbsVersion;
-  bool immediate = true;         ///< the sender's device has it
-  std::uint8_t ring_log2 = 0;    ///< size of the sender's receive ring
+  bool immediate = true;           ///< the sender's device has it
+  std::uint8_t ring_log2 = 0;      ///< size of the sender's receive ring
   std::uint16_t publications = 0;  ///< that the sender of this has receives for
   std::uint16_t messages = 0;
   std::uint32_t ring_key = 0;

@@ -25,8 +25,9 @@ enum class VerbsMessageKind : std::uint8_t {
 
 struct VerbsMessage {
   VerbsMessageKind kind = VerbsMessageKind::credit;
-  std::uint32_t publications = 0;  ///< how many of the reader's publications have been taken and their receives given back
-  std::uint32_t messages = 0;      ///< the same of messages
+  std::uint32_t publications =
+      0;  ///< how many of the reader's publications have been taken and their receives given back
+  std::uint32_t messages = 0;  ///< the same of messages
   std::uint16_t length = 0;
 };
 
@@ -46,7 +47,8 @@ inline bool decode(std::span<const std::byte> from, VerbsMessage& message) {
   message.length = load_le<std::uint16_t>(from.data() + 2);
   message.publications = load_le<std::uint32_t>(from.data() + 4);
   message.messages = load_le<std::uint32_t>(from.data() + 8);
-  if (load_le<std::uint8_t>(from.data() + 1) != 0 || load_le<std::uint32_t>(from.data() + 12) != 0) return false;
+  if (load_le<std::uint8_t>(from.data() + 1) != 0 || load_le<std::uint32_t>(from.data() + 12) != 0)
+    return false;
   if (message.length != from.size() - kVerbsHeaderBytes) return false;
   switch (message.kind) {
     case VerbsMessageKind::credit:

@@ -93,9 +93,8 @@ class WireDoc : public ::testing::Test {
 TEST_F(WireDoc, HasTheBlocksThatThisTestKnows) {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : blocks_) names.push_back(name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"data", "fenced", "hello", "report", "retire", "start", "verbs_credit",
-                                      "verbs_greeting", "welcome"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"data", "fenced", "hello", "report", "retire", "start",
+                                             "verbs_credit", "verbs_greeting", "welcome"}));
 }
 
 TEST_F(WireDoc, HandshakeDecodesAsThePageSays) {

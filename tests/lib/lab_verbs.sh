@@ -53,6 +53,7 @@ wait "$demo"
 links cut >/dev/null
 status_of port_down timeout 20 "$twinrail" send 127.0.0.1:7001 --rail verbs
 links return
+# shellcheck disable=SC2317 # called by status_of
 nobody() { setpriv --reuid=nobody --regid=nogroup --clear-groups prlimit --memlock=65536 "$@"; }
 head -c 1M /dev/zero >/tmp/zeros
 status_of limited_recv timeout 30 "$twinrail" recv --listen 127.0.0.1:7002 --output /tmp/limited --json &

@@ -322,7 +322,9 @@ void add_demo(Cli& cli) {
   add_count(sub, "--seed", options->seed, "of the generator (1)")->excludes(input);
   add_count(sub, "--cuts", options->cuts, "times that the fast rail is cut, every other one silently (4)",
             {0, kMostCuts});
-  sub->add_option("--rail", options->rail, "the one beside TCP: verbs (RDMA), shm (shared memory), auto: RDMA where there is a device; tcp: TCP alone (auto)")
+  sub->add_option("--rail", options->rail,
+                  "the one beside TCP: verbs (RDMA), shm (shared memory), auto: RDMA where there is a "
+                  "device; tcp: TCP alone (auto)")
       ->type_name("RAIL");
   add_count(sub, "--window", options->window, "orders in flight at most (256)", {1});
   add_count(sub, "--samples", options->latency_samples,

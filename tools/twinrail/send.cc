@@ -71,6 +71,7 @@ class FileSender : public Handler {
 
   void on_switch(Session& session, const SwitchEvent& event) override {
     lane_ = watch_.on_event(event);
+    if (want_fast_ && event.to == "retreating") trouble_ = why(event.reason, event.text);
     if (want_fast_ && lane_ == Lane::fast) {
       want_fast_ = held_back_ = false;
       pump(session);
@@ -126,6 +127,7 @@ class FileSender : public Handler {
   CutSchedule schedule_;
   Nanos steered_ = 0;
   Nanos opened_ = 0;
+  std::string trouble_;  // why the rail that was asked for did not come up
   bool open_ = false;
   bool ended_ = false;  // the end was sent
   bool done_ = false;   // the receiver has it
@@ -202,7 +204,7 @@ void FileSender::steer(Session& session, Cutter& cutter) {
 
 void FileSender::check_rail(Session& session) {
   if (!want_fast_ || !open_ || closed_ || monotonic_now() - opened_ < kRailWithin) return;
-  fail(session, "the rail that --rail asks for did not come up: " + why(session.info().reason, ""));
+  fail(session, "the rail that --rail asks for did not come up: " + (trouble_.empty() ? why(session.info().reason, "") : trouble_));
 }
 
 std::string FileSender::progress() const {
@@ -300,7 +302,9 @@ void add_send(Cli& cli) {
   sub->add_option("address", options->address, "where recv listens")->type_name("HOST:PORT")->required();
   sub->add_option("file", options->file, "what to send; standard input when left out, or -")
       ->type_name("FILE");
-  sub->add_option("--rail", options->rail, "auto: RDMA where both ends have it, else shared memory on one host, else TCP; or tcp, shm, verbs (auto)")
+  sub->add_option("--rail", options->rail,
+                  "auto: RDMA where both ends have it, else shared memory on one host, else TCP; or tcp, "
+                  "shm, verbs (auto)")
       ->type_name("RAIL");
   add_duration(
       sub, "--cut-every", options->cut_every,

@@ -42,7 +42,8 @@ void VerbsRail::push() {
       if (send_room() < 2 || bytes_posted_ - bytes_done_ >= kBytesUnderWay) break;
       if (posted_count_ - done_ >= kRequestsUnderWay) break;
       // Up to the last boundary that one write reaches, so that the reader sees the bytes come; or a piece of a frame.
-      const Position reach = posted_ + std::min<std::uint64_t>(send_.contiguous(posted_, taken_), kWriteBytes);
+      const Position reach =
+          posted_ + std::min<std::uint64_t>(send_.contiguous(posted_, taken_), kWriteBytes);
       const Position boundary = marks_.last_within(reach);
       const bool last = boundary != 0;
       const auto bytes = static_cast<std::uint32_t>((last ? boundary : reach) - posted_);
@@ -99,7 +100,9 @@ void VerbsRail::number(ibv_send_wr& request, bool signal) {
   ++posted_count_;
   request.wr_id = posted_count_;
   records_[posted_count_ % kSendRecords] = {posted_, bytes_posted_, buffers_used_};
-  if (!signal && posted_count_ - signalled_ < signal_every_ && bytes_posted_ - bytes_signalled_ < signal_bytes_) return;
+  if (!signal && posted_count_ - signalled_ < signal_every_ &&
+      bytes_posted_ - bytes_signalled_ < signal_bytes_)
+    return;
   request.send_flags |= IBV_SEND_SIGNALED;
   signalled_ = posted_count_;
   bytes_signalled_ = bytes_posted_;
@@ -118,7 +121,8 @@ bool VerbsRail::post(ibv_send_wr& first) {
 void VerbsRail::put_header(wire::VerbsMessageKind kind, std::size_t length, std::byte* to) {
   told_publications_ = took_publications_;
   told_messages_ = took_messages_ - inbox_.count();
-  wire::encode(wire::VerbsMessage{kind, told_publications_, told_messages_, static_cast<std::uint16_t>(length)}, to);
+  wire::encode(
+      wire::VerbsMessage{kind, told_publications_, told_messages_, static_cast<std::uint16_t>(length)}, to);
 }
 
 std::byte* VerbsRail::take_buffer() {
@@ -148,7 +152,8 @@ bool VerbsRail::send_message(wire::VerbsMessageKind kind, std::span<const std::b
 
 bool VerbsRail::send_control(std::span<const std::byte> message) {
   if (!is_live() || message.empty() || message.size() > wire::kMaxControlBytes) return false;
-  if (outbox_.empty() && may_send_message() && send_message(wire::VerbsMessageKind::control, message)) return true;
+  if (outbox_.empty() && may_send_message() && send_message(wire::VerbsMessageKind::control, message))
+    return true;
   if (!is_live()) return false;
   return outbox_.put(message);
 }
@@ -259,8 +264,9 @@ void VerbsRail::take_publication(Position to, Poll& poll) {
   poll.progress = true;
   const Position before = receive_.published();
   if (!receive_.publish(to)) [[unlikely]]
-    return fail(Reason::protocol_error, "the peer published " + std::to_string(to) + ", out of the window from " +
-                                            std::to_string(before) + " to " + std::to_string(receive_.window_end()));
+    return fail(Reason::protocol_error, "the peer published " + std::to_string(to) +
+                                            ", out of the window from " + std::to_string(before) + " to " +
+                                            std::to_string(receive_.window_end()));
   traffic_.bytes_received += receive_.published() - before;
   polled_ = std::max(polled_, to);
 }
@@ -298,7 +304,8 @@ void VerbsRail::take_message(std::span<const std::byte> bytes, Poll& poll) {
       break;
     }
     case wire::VerbsMessageKind::publication:
-      if (immediate_) return fail(Reason::protocol_error, "the peer published by message, against what was agreed");
+      if (immediate_)
+        return fail(Reason::protocol_error, "the peer published by message, against what was agreed");
       take_publication(load_le<std::uint64_t>(payload.data()), poll);
       break;
   }

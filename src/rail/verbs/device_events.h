@@ -7,10 +7,11 @@
 #pragma once
 
 #include <atomic>
-#include <infiniband/verbs.h>
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include <infiniband/verbs.h>
 
 namespace twinrail::rail {
 

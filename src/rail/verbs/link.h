@@ -41,8 +41,8 @@ struct VerbsLink {
   // What was granted, and what the peer has told.
   unsigned max_inline = 0;
   unsigned send_depth = 0;
-  unsigned ring_log2 = 0;  // of the peer's receive ring, which has the size of our send ring
-  bool immediate = true;   // publications by immediate data; else by a message
+  unsigned ring_log2 = 0;             // of the peer's receive ring, which has the size of our send ring
+  bool immediate = true;              // publications by immediate data; else by a message
   unsigned granted_publications = 0;  // that this end has receives for
   std::uint32_t publication_credit = 0;
   std::uint32_t message_credit = 0;

@@ -24,8 +24,8 @@ std::span<ReceiveSlot* const> post_slots(std::span<ReceiveSlot* const> slots, in
     for (std::size_t i = 0; i != part.size(); ++i) {
       pieces[i] = {reinterpret_cast<std::uintptr_t>(part[i]->bytes),
                    static_cast<std::uint32_t>(wire::kMaxVerbsMessageBytes), part[i]->key};
-      requests[i] = {reinterpret_cast<std::uintptr_t>(part[i]), i + 1 != part.size() ? &requests[i + 1] : nullptr,
-                     &pieces[i], 1};
+      requests[i] = {reinterpret_cast<std::uintptr_t>(part[i]),
+                     i + 1 != part.size() ? &requests[i + 1] : nullptr, &pieces[i], 1};
     }
     ibv_recv_wr* bad = nullptr;
     error = post(requests, &bad);
@@ -68,7 +68,8 @@ void Reservation::end() {
 verbs::Outcome<bool> Reservation::post_own(ibv_qp* queue_pair) {
   queue_pair_ = queue_pair;
   if (queue_ != nullptr) return true;
-  if (!give_back(own_)) return verbs::Failure{Reason::setup_failed, 0, "ibv_post_recv refused a receive within its limits"};
+  if (!give_back(own_))
+    return verbs::Failure{Reason::setup_failed, 0, "ibv_post_recv refused a receive within its limits"};
   return true;
 }
 
@@ -79,9 +80,10 @@ bool Reservation::give_back(std::span<ReceiveSlot* const> slots) {
     if (!rest.empty()) pool_->keep(rest);
     return error == 0;
   }
-  return post_slots(slots, error, [&](ibv_recv_wr* first, ibv_recv_wr** bad) {
-           return ibv_post_recv(queue_pair_, first, bad);
-         }).empty();
+  return post_slots(
+             slots, error,
+             [&](ibv_recv_wr* first, ibv_recv_wr** bad) { return ibv_post_recv(queue_pair_, first, bad); })
+      .empty();
 }
 
 // ---------------------------------------------------------------- the pool
@@ -100,7 +102,8 @@ verbs::Outcome<std::vector<ReceiveSlot*>> ReceivePool::make_slots(unsigned count
     auto memory = ring::Memory::create(count * kSlotBytes, ring::Memory::Backing::anonymous);
     if (!memory) return verbs::Failure{Reason::setup_failed, 0, memory.error().message};
     chunk.memory = std::move(memory).value();
-    auto region = verbs::MemoryRegion::create(pd_, {chunk.memory.data(), chunk.memory.size()}, IBV_ACCESS_LOCAL_WRITE);
+    auto region =
+        verbs::MemoryRegion::create(pd_, {chunk.memory.data(), chunk.memory.size()}, IBV_ACCESS_LOCAL_WRITE);
     if (!region) return region.failure();
     chunk.region = region.take();
     for (unsigned i = 0; i != count; ++i)

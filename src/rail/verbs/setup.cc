@@ -15,7 +15,8 @@ constexpr Nanos kResolve = kSecond;  // of one address; a dead one shall not use
 constexpr unsigned kLeastPublications = 2;
 
 Failure failed(const verbs::Failure& failure, std::string_view doing = "") {
-  return {failure.reason, doing.empty() ? "verbs: " + failure.text : "verbs: " + failure.while_doing(doing).text};
+  return {failure.reason,
+          doing.empty() ? "verbs: " + failure.text : "verbs: " + failure.while_doing(doing).text};
 }
 
 Failure failed(Reason reason, std::string_view text) { return {reason, "verbs: " + std::string(text)}; }
@@ -80,7 +81,8 @@ verbs::Outcome<bool> make_queue_pair(VerbsLink& link, const VerbsParameters& wit
                               " work requests, " + std::to_string(limits.max_cqe) + " completions"};
   link.granted_publications = receives - VerbsDepths::kMessages;
 
-  auto buffers = ring::Memory::create(VerbsDepths::kMessages * kBufferBytes, ring::Memory::Backing::anonymous);
+  auto buffers =
+      ring::Memory::create(VerbsDepths::kMessages * kBufferBytes, ring::Memory::Backing::anonymous);
   if (!buffers) return verbs::Failure{Reason::setup_failed, 0, buffers.error().message};
   link.buffers = std::move(buffers).value();
   const auto region = [&](const ring::Memory& memory, std::size_t bytes, int access,
@@ -95,7 +97,8 @@ verbs::Outcome<bool> make_queue_pair(VerbsLink& link, const VerbsParameters& wit
     return made.failure().while_doing("send ring");
   if (auto made = region(*with.receive_memory, with.receive_bytes, kWritten, link.receive_region); !made)
     return made.failure().while_doing("receive ring");
-  if (auto made = region(link.buffers, link.buffers.size(), 0, link.buffer_region); !made) return made.failure();
+  if (auto made = region(link.buffers, link.buffers.size(), 0, link.buffer_region); !made)
+    return made.failure();
 
   if (with.may_sleep) {
     auto channel = verbs::CompletionChannel::create(context);
@@ -181,8 +184,8 @@ verbs::Outcome<bool> apply(verbs::ConnectionId& id, const VerbsOptions& options)
 }
 
 // Waits for the event that has to come next on this id. Strangers that knock at the listener meanwhile are sent away.
-verbs::Outcome<verbs::Event> expect(const std::shared_ptr<verbs::EventChannel>& channel, rdma_cm_event_type type,
-                                    const VerbsWait& wait) {
+verbs::Outcome<verbs::Event> expect(const std::shared_ptr<verbs::EventChannel>& channel,
+                                    rdma_cm_event_type type, const VerbsWait& wait) {
   auto event = verbs::wait_event(*channel, wait.deadline, wait.cancel_descriptor);
   while (event && event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
     verbs::ConnectionId::adopt(channel, event->id)->reject(refusal(Reason::refused));
@@ -224,7 +227,8 @@ verbs::Outcome<std::vector<verbs::Reach>> reachable(const VerbsOptions& options)
 
 std::string check(const VerbsOptions& options) {
   if (options.ack_timeout < 1 || options.ack_timeout > 31)
-    return "the acknowledgement timer is an exponent from 1 to 31 (4.096 us * 2^n); 0 would mean no timer at all";
+    return "the acknowledgement timer is an exponent from 1 to 31 (4.096 us * 2^n); 0 would mean no timer at "
+           "all";
   if (options.retry_count < 1 || options.retry_count > 6)
     return "the retry count is 1 to 6: 7 means for ever on some devices";
   if (options.send_depth < VerbsDepths::kLeastSend || options.send_depth > VerbsDepths::kMostSend)
@@ -343,8 +347,8 @@ VerbsSetup VerbsListener::accept(const VerbsParameters& parameters, const VerbsW
 
 namespace {
 
-VerbsSetup connect_to(const wire::VerbsAddress& address, const Secret& token, const VerbsParameters& parameters,
-                      const VerbsWait& wait) {
+VerbsSetup connect_to(const wire::VerbsAddress& address, const Secret& token,
+                      const VerbsParameters& parameters, const VerbsWait& wait) {
   auto channel = verbs::EventChannel::create();
   if (!channel) return failed(channel.failure());
   auto id = verbs::ConnectionId::create(*channel);
@@ -360,14 +364,16 @@ VerbsSetup connect_to(const wire::VerbsAddress& address, const Secret& token, co
     return true;
   };
   if (auto set = apply(*link->id, parameters.options); !set) return failed(set.failure());
-  if (auto found = step(link->id->resolve_address(nullptr, peer, kResolve), RDMA_CM_EVENT_ADDR_RESOLVED); !found)
+  if (auto found = step(link->id->resolve_address(nullptr, peer, kResolve), RDMA_CM_EVENT_ADDR_RESOLVED);
+      !found)
     return failed(found.failure());
   if (!parameters.options.device.empty() && link->id->device_name() != parameters.options.device)
-    return failed(Reason::no_device, "the way to " + peer.text() + " leaves by " + link->id->device_name() + ", not by " +
-                                         parameters.options.device);
+    return failed(Reason::no_device, "the way to " + peer.text() + " leaves by " + link->id->device_name() +
+                                         ", not by " + parameters.options.device);
   if (auto found = step(link->id->resolve_route(kResolve), RDMA_CM_EVENT_ROUTE_RESOLVED); !found)
     return failed(found.failure());
-  if (auto made = make_queue_pair(*link, parameters); !made) return failed(made.failure(), link->id->device_name());
+  if (auto made = make_queue_pair(*link, parameters); !made)
+    return failed(made.failure(), link->id->device_name());
   const auto request = encode(greeting_of(*link, parameters, token));
   static_assert(request.size() <= verbs::kMaxRequestData);
   if (auto asked = link->id->connect(connection_parameters(parameters.options), request); !asked)
@@ -381,7 +387,8 @@ VerbsSetup connect_to(const wire::VerbsAddress& address, const Secret& token, co
 
 }  // namespace
 
-VerbsSetup connect_verbs(std::span<const std::byte> blob, const VerbsParameters& parameters, const VerbsWait& wait) {
+VerbsSetup connect_verbs(std::span<const std::byte> blob, const VerbsParameters& parameters,
+                         const VerbsWait& wait) {
   wire::VerbsMeetingPoint point;
   if (!decode(blob, point)) return failed(Reason::protocol_error, "the peer's offer has an unknown form");
   // Said first: without a device here, where the peer listens does not matter.

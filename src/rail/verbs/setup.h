@@ -19,12 +19,12 @@ class ReceivePools;
 
 /// How a device is used. The values are checked by check() where options are read.
 struct VerbsOptions {
-  std::string device;             ///< only this one; empty: any
+  std::string device;              ///< only this one; empty: any
   std::uint8_t traffic_class = 0;  ///< of the packets: DSCP in the upper six bits
   std::uint8_t ack_timeout = 14;   ///< 4.096 us * 2^n; 1 to 31. 0 would be no timer at all
   std::uint8_t retry_count = 6;    ///< 1 to 6: 7 means for ever on some devices
-  bool immediate = true;          ///< false: publish by message, as on iWARP
-  bool shared_receives = true;    ///< false: receives of the queue pair's own
+  bool immediate = true;           ///< false: publish by message, as on iWARP
+  bool shared_receives = true;     ///< false: receives of the queue pair's own
   std::uint32_t max_inline = 220;  ///< asked for; less where the device has less
   unsigned send_depth = 256;       ///< work requests under way, 16 to 256
 };
@@ -85,7 +85,8 @@ class VerbsListener {
 
 std::shared_ptr<ReceivePools> make_receive_pools();
 /// Of a set-up that has a link.
-std::unique_ptr<Rail> make_verbs_rail(VerbsSetup setup, const ring::SendRing& send, ring::ReceiveRing& receive);
+std::unique_ptr<Rail> make_verbs_rail(VerbsSetup setup, const ring::SendRing& send,
+                                      ring::ReceiveRing& receive);
 
 /// Whether this host could bring such a rail up now, and why not: for tools. Milliseconds.
 Failure why_no_verbs(const VerbsOptions& options);

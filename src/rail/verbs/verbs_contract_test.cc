@@ -9,8 +9,8 @@ namespace {
 RailPair connect_rails(Rings& a, Rings& b, const VerbsOptions& options) {
   static const auto pools = make_receive_pools();
   const auto with = [&](const Rings& of) {
-    return VerbsParameters{
-        1, of.send_memory, of.send.size(), of.receive_memory, of.receive.size(), true, options, pools};
+    return VerbsParameters{1,    of.send_memory, of.send.size(), of.receive_memory, of.receive.size(),
+                           true, options,        pools};
   };
   TwoLinks links = connect_links(with(a), with(b));
   if (links.active == nullptr) return {};

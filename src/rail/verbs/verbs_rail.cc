@@ -63,7 +63,8 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
       fence_bound_ns_(fence_bound_ns) {
   if (link_->channel == nullptr) return;
   waits_.reset(epoll_create1(EPOLL_CLOEXEC));
-  for (const int source : {link_->channel->descriptor(), link_->id->channel()->descriptor(), events_->descriptor()}) {
+  for (const int source :
+       {link_->channel->descriptor(), link_->id->channel()->descriptor(), events_->descriptor()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (!waits_ || epoll_ctl(waits_.get(), EPOLL_CTL_ADD, source, &event) != 0) waits_.reset();
@@ -105,7 +106,8 @@ void VerbsRail::look_at_events() {
   events_->look();
   const DeviceEvents::Mark mark = events_->mark(link_->id->port_number());
   const std::string where = link_->id->device_name() + " port " + std::to_string(link_->id->port_number());
-  if (mark.fatal != events_mark_.fatal) return fail(Reason::rail_error, where + ": the device reported a fatal error");
+  if (mark.fatal != events_mark_.fatal)
+    return fail(Reason::rail_error, where + ": the device reported a fatal error");
   if (mark.port_down != events_mark_.port_down) return fail(Reason::port_down, where + " went down");
   verbs::Event event;
   while (verbs::next_event(*link_->id->channel(), event)) {
@@ -153,9 +155,11 @@ void VerbsRail::stop() {
 void VerbsRail::fence() {
   state_ = State::stopped;  // also where nobody stopped it before: a rail that lands late writes until now
   link_->id->fail_queue_pair();
-  if (const ibv_qp* queue_pair = link_->id->queue_pair(); link_->receives.shared_queue() != nullptr && queue_pair) {
+  if (const ibv_qp* queue_pair = link_->id->queue_pair();
+      link_->receives.shared_queue() != nullptr && queue_pair) {
     const Nanos until = monotonic_now() + kLastReceiveBound;
-    for (events_->look(); !events_->take_last_receive(queue_pair->qp_num) && monotonic_now() < until; events_->look())
+    for (events_->look(); !events_->take_last_receive(queue_pair->qp_num) && monotonic_now() < until;
+         events_->look())
       usleep(kStepMicroseconds);
   }
   drain_after_fence();
@@ -247,7 +251,8 @@ bool VerbsRail::finish() {
   return true;
 }
 
-std::unique_ptr<Rail> make_verbs_rail(VerbsSetup setup, const ring::SendRing& send, ring::ReceiveRing& receive) {
+std::unique_ptr<Rail> make_verbs_rail(VerbsSetup setup, const ring::SendRing& send,
+                                      ring::ReceiveRing& receive) {
   return std::make_unique<VerbsRail>(std::move(setup.link), send, receive);
 }
 

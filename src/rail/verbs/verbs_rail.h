@@ -119,17 +119,17 @@ class VerbsRail final : public Rail {
   // Requests under way until what is framed meanwhile waits for the next one: a quick device is kept busy by these, and
   // a slow one gets fewer and larger ones.
   static constexpr unsigned kRequestsUnderWay = 16;
-  static constexpr Nanos kTailNs = 2 * kMillisecond;         // idle: the unsignalled tail is closed
-  static constexpr Nanos kReportNs = 4 * kMillisecond;           // between reports that nobody waits for
-  static constexpr Nanos kLookNs = 2 * kMillisecond;         // for events of device and connection
+  static constexpr Nanos kTailNs = 2 * kMillisecond;    // idle: the unsignalled tail is closed
+  static constexpr Nanos kReportNs = 4 * kMillisecond;  // between reports that nobody waits for
+  static constexpr Nanos kLookNs = 2 * kMillisecond;    // for events of device and connection
   static constexpr std::size_t kPublicationBytes = wire::kVerbsHeaderBytes + sizeof(Position);  // by message
-  static constexpr std::size_t kPayAt = 16;                  // receives are given back together
+  static constexpr std::size_t kPayAt = 16;  // receives are given back together
   static constexpr unsigned kReservedMessages = VerbsDepths::kMessages / 2;  // for credit alone
 
   // A posted work request, by its number modulo kSendRecords.
   struct Record {
-    Position end = 0;         // posted_ with it
-    std::uint64_t bytes = 0;  // bytes_posted_ with it
+    Position end = 0;           // posted_ with it
+    std::uint64_t bytes = 0;    // bytes_posted_ with it
     std::uint32_t buffers = 0;  // buffers_used_ with it
   };
 
@@ -181,9 +181,9 @@ class VerbsRail final : public Rail {
   Position posted_ = 0;     // end of what was posted, or skipped
   Position completed_ = 0;  // end of the last request with a successful completion
   Position polled_ = 0;
-  std::uint64_t posted_count_ = 0;     // work requests
-  std::uint64_t done_ = 0;             // of them completed
-  std::uint64_t signalled_ = 0;        // number of the last signalled one
+  std::uint64_t posted_count_ = 0;  // work requests
+  std::uint64_t done_ = 0;          // of them completed
+  std::uint64_t signalled_ = 0;     // number of the last signalled one
   std::uint64_t bytes_posted_ = 0;
   std::uint64_t bytes_done_ = 0;
   std::uint64_t bytes_signalled_ = 0;
@@ -215,7 +215,7 @@ class VerbsRail final : public Rail {
   Nanos next_report_ = 0;
   wire::Report peer_report_;
   Mailbox inbox_;
-  Mailbox outbox_;  // until there is credit
+  Mailbox outbox_;    // until there is credit
   Descriptor waits_;  // an epoll set of all that may wake us
   std::shared_ptr<DeviceEvents> events_;
   DeviceEvents::Mark events_mark_;

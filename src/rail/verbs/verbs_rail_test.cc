@@ -38,16 +38,22 @@ class VerbsDevice : public ::testing::Test {
   }
 
   VerbsParameters parameters(const End& end) {
-    return {1,          end.rings.send_memory,    end.rings.send.size(), end.rings.receive_memory,
-            end.rings.receive.size(), false, options, pools};
+    return {1,
+            end.rings.send_memory,
+            end.rings.send.size(),
+            end.rings.receive_memory,
+            end.rings.receive.size(),
+            false,
+            options,
+            pools};
   }
   void connect(DestroyQueuePair destroy = {}, Nanos bound = kSecond) {
     TwoLinks links = connect_links(parameters(a), parameters(b));
     ASSERT_NE(links.active, nullptr);
     active_pool = links.active->pool;
     a.rail = std::make_unique<VerbsRail>(std::move(links.active), a.rings.send, a.rings.receive);
-    b.rail = std::make_unique<VerbsRail>(std::move(links.passive), b.rings.send, b.rings.receive, std::move(destroy),
-                                         bound);
+    b.rail = std::make_unique<VerbsRail>(std::move(links.passive), b.rings.send, b.rings.receive,
+                                         std::move(destroy), bound);
     a.rail->start();
     b.rail->start();
   }
@@ -62,7 +68,8 @@ class VerbsDevice : public ::testing::Test {
     const Nanos end = monotonic_now() + 20 * kSecond;
     while (!done()) {
       turn();
-      ASSERT_LT(monotonic_now(), end) << "nothing moves; " << a.rail->failure().text << b.rail->failure().text;
+      ASSERT_LT(monotonic_now(), end)
+          << "nothing moves; " << a.rail->failure().text << b.rail->failure().text;
     }
   }
   static void retire(End& end) {
@@ -224,7 +231,8 @@ TEST_F(VerbsDevice, TheQueuePairHasAGlobalRoute) {
     ibv_qp_attr attributes{};
     ibv_qp_init_attr initial{};
     ASSERT_EQ(ibv_query_qp(link->id->queue_pair(), &attributes,
-                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY, &initial),
+                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY,
+                           &initial),
               0);
     EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
     EXPECT_EQ(attributes.ah_attr.is_global, 1);

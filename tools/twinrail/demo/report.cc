@@ -110,7 +110,9 @@ std::string failure_of(const DemoResults& results) {
 
 // The time that the fast rail took is told with the one that carried more: two are only seen when one could not come up.
 void add_fast_rails(Json& rails, const Json& client, const Json& server) {
-  const auto carried = [&](const char* rail) { return number(rail_json(client, server, rail, Json::object()), "bytes"); };
+  const auto carried = [&](const char* rail) {
+    return number(rail_json(client, server, rail, Json::object()), "bytes");
+  };
   const bool verbs = carried("verbs") > carried("shm");
   const char* const main = verbs ? "verbs" : "shm";
   const char* const other = verbs ? "shm" : "verbs";
@@ -146,8 +148,7 @@ nlohmann::ordered_json demo_report(const DemoOptions& options, const DemoResults
                  {"rejected", server["rejected"]},
                  {"cpu_seconds", {{"client", client["cpu_seconds"]}, {"server", server["cpu_seconds"]}}},
                  {"events", client["events"]}};
-  if (options.rail != "tcp")
-    add_fast_rails(report["rails"], client, server);
+  if (options.rail != "tcp") add_fast_rails(report["rails"], client, server);
   if (!failure.empty()) report["error"] = failure;
   return report;
 }
