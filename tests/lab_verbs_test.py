@@ -74,6 +74,13 @@ class LabVerbs(unittest.TestCase):
         self.assertGreaterEqual(len(retreats), LEAST_HOLES, sent["switches"])
 
     def test_the_demo_runs_over_rdma_by_itself(self):
+        report = self.object_of("demo_auto")
+        self.assertTrue(report["ok"])
+        self.assertGreaterEqual(self.verbs_share(report["rails"], "bytes"), LEAST_SHARE)
+        self.assertGreaterEqual(report["upgrades"], 3)
+        self.assertGreaterEqual(report["retreats"], 3)
+
+    def test_the_demo_loses_nothing_while_the_link_is_black_holed(self):
         report = self.object_of("demo")
         self.assertTrue(report["ok"])
         self.assertGreaterEqual(report["orders"], LEAST_ORDERS)

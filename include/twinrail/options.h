@@ -55,7 +55,6 @@ struct SessionOptions {
   bool shm = true;                              ///< offer shared memory to peers on this host
   bool verbs = true;                            ///< offer RDMA where both ends have a device
   bool verbs_first = false;                     ///< on one host, too: RDMA before shared memory
-  RdmaOptions rdma = {};
   BreakerOptions breaker = {};
   std::chrono::nanoseconds suspicion =
       std::chrono::milliseconds(10);                               ///< silence of the fast rail until we ask
@@ -107,6 +106,7 @@ struct ContextOptions {
   /// with a peer's instance makes us ask that peer, and ends its sessions only when it does not answer.
   std::uint64_t instance = 0;
   std::size_t max_sessions = 65536;
+  RdmaOptions rdma = {};
   /// One line for each connection that was turned away before it became a session's. Called on engine
   /// threads.
   std::function<void(Reason, const std::string&)> log = {};

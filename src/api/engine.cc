@@ -14,7 +14,9 @@ struct Context::Impl {
 Result<Context> Context::create(const ContextOptions& options) {
   if (options.max_sessions == 0)
     return Error{Code::invalid_argument, "max_sessions is 0; accepted: 1 or more"};
+  if (Status status = options.rdma.validate(); !status) return status.error();
   engine::ContextSettings settings;
+  settings.verbs = detail::verbs_of(options.rdma);
   settings.instance = options.instance;
   settings.max_sessions = options.max_sessions;
   settings.log = options.log;

@@ -46,6 +46,10 @@ Nanos margin_of(nanoseconds session_deadline) {
   return std::min<Nanos>(session::Options{}.deadline_margin_ns, session_deadline.count() / 10);
 }
 
+}  // namespace
+
+namespace detail {
+
 rail::VerbsOptions verbs_of(const RdmaOptions& options) {
   rail::VerbsOptions verbs;
   verbs.device = options.device;
@@ -58,7 +62,7 @@ rail::VerbsOptions verbs_of(const RdmaOptions& options) {
   return verbs;
 }
 
-}  // namespace
+}  // namespace detail
 
 std::string_view to_string(Rail rail) { return rail::name(static_cast<rail::Kind>(rail)); }
 
@@ -99,7 +103,7 @@ Status RdmaOptions::validate() const {
 
 Status rdma_status(const RdmaOptions& options) {
   if (Status status = options.validate(); !status) return status;
-  const rail::Failure why = engine::why_no_rail(rail::Kind::verbs, verbs_of(options));
+  const rail::Failure why = engine::why_no_rail(rail::Kind::verbs, detail::verbs_of(options));
   if (why.text.empty()) return {};
   return Error{Code::unavailable, why.text + " [" + std::string(name(why.reason)) + "]"};
 }
@@ -110,7 +114,6 @@ Status SessionOptions::validate() const {
   if (Status status = check_ring("send_ring_bytes", send_ring_bytes); !status) return status;
   if (Status status = check_ring("receive_ring_bytes", receive_ring_bytes); !status) return status;
   if (Status status = check_breaker(breaker); !status) return status;
-  if (Status status = rdma.validate(); !status) return status;
   const std::pair<const char*, nanoseconds> times[] = {{"suspicion", suspicion},
                                                        {"hedge", hedge},
                                                        {"heartbeat", heartbeat},
@@ -148,7 +151,6 @@ engine::SessionSettings settings_of(const SessionOptions& options) {
                               bit(rail::Kind::verbs, settings.wants_verbs)) &
                              engine::rails_worth_offering();
   settings.core.verbs_first = options.verbs_first;
-  settings.verbs = verbs_of(options.rdma);
   settings.core.breaker = breaker_of(options.breaker);
   settings.core.suspicion_ns = options.suspicion.count();
   settings.core.hedge_ns = options.hedge.count();

@@ -7,6 +7,7 @@
 
 namespace twinrail::detail {
 
+rail::VerbsOptions verbs_of(const RdmaOptions& options);
 engine::SessionSettings settings_of(const SessionOptions& options);
 
 }  // namespace twinrail::detail

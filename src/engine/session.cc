@@ -202,7 +202,7 @@ void Session::open_rail(const session::OpenRail& what) {
   request.send_bytes = facts_.geometry.send_ring_bytes;
   request.receive_memory = core_->receive_ring().local_memory();
   request.receive_bytes = facts_.geometry.receive_ring_bytes;
-  request.verbs = settings_.verbs;
+  request.verbs = loop_.context().settings().verbs;
   request.receive_pools = loop_.receive_pools();
   request.may_sleep = loop_.may_sleep();
   request.deadline = monotonic_now() + settings_.core.setup_timeout_ns;

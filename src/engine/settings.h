@@ -26,7 +26,6 @@ struct SessionSettings {
   std::uint64_t receive_ring_bytes = 256 * 1024;  ///< as above
   std::uint64_t max_ring_bytes = kMaxRingBytes;   ///< listener only: larger requests are refused
   std::size_t hold_slots = 1024;
-  rail::VerbsOptions verbs;
   bool wants_verbs = false;  ///< though this host may have none: then that is the reason given
   Nanos handshake_timeout_ns = 2 * kSecond;  ///< of one connection
   Nanos connect_retry_max_ns = 250 * kMillisecond;
@@ -45,6 +44,7 @@ struct Hooks {
 struct ContextSettings {
   std::uint64_t instance = 0;  ///< 0: drawn at random
   std::size_t max_sessions = 65536;
+  rail::VerbsOptions verbs;
   std::size_t max_arrivals = 256;  ///< connections per engine that have not finished their handshake
   /// One line for each connection that was turned away, and why. Called on engine threads; may be empty.
   std::function<void(Reason, const std::string&)> log;

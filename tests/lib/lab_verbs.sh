@@ -36,15 +36,16 @@ status_of recv timeout 120 "$twinrail" recv --listen "$TWINRAIL_LAB_ETH1:7000" -
 receiver=$!
 # At a pace at which the holes fall into it.
 feed() { for ((i = 0; i < 64; ++i)); do dd if=/tmp/sent bs=1M skip="$i" count=1 status=none && sleep 0.08; done; }
-feed | status_of send timeout 120 "$twinrail" send "$TWINRAIL_LAB_ETH1:7000" --json &
+feed | status_of send timeout 120 "$twinrail" send "$TWINRAIL_LAB_ETH1:7000" --rail verbs --json &
 sender=$!
 holes "$sender" 1 0.4 holes.transfer
 wait "$sender" "$receiver"
 sha256sum </tmp/received >received.sha256
 rm -f /tmp/sent /tmp/received
 
-# --- the demo, the same way; in the lab it uses RDMA by itself
-status_of demo timeout 200 "$twinrail" demo --orders 100000 --json &
+# --- the demo: by itself it uses RDMA here; and while the link is black-holed
+status_of demo_auto timeout 60 "$twinrail" demo --orders 20000 --json
+status_of demo timeout 200 "$twinrail" demo --orders 100000 --rail verbs --json &
 demo=$!
 holes "$demo" 0.6 0.3 holes.demo
 wait "$demo"

@@ -204,7 +204,8 @@ void FileSender::steer(Session& session, Cutter& cutter) {
 
 void FileSender::check_rail(Session& session) {
   if (!want_fast_ || !open_ || closed_ || monotonic_now() - opened_ < kRailWithin) return;
-  fail(session, "the rail that --rail asks for did not come up: " + (trouble_.empty() ? why(session.info().reason, "") : trouble_));
+  fail(session, "the rail that --rail asks for did not come up: " +
+                    (trouble_.empty() ? why(session.info().reason, "") : trouble_));
 }
 
 std::string FileSender::progress() const {

@@ -117,12 +117,12 @@ Status set_cpu(Settings& s, std::string_view text) {
 }
 
 std::string show_device(const Settings& s) {
-  const std::string& device = s.connect.session.rdma.device;
+  const std::string& device = s.context.rdma.device;
   return device.empty() ? "auto" : device;
 }
 
 Status set_device(Settings& s, std::string_view text) {
-  s.connect.session.rdma.device = text == "auto" ? "" : std::string(text);
+  s.context.rdma.device = text == "auto" ? "" : std::string(text);
   return {};
 }
 
@@ -185,17 +185,17 @@ const std::vector<Knob>& all_knobs() {
       switch_knob<[](Settings& s) -> bool& { return session(s).verbs_first; }>(
           "session.verbs_first", "on one host, too: RDMA before shared memory"),
       {"rdma.device", "use this RDMA device only; auto: any that leads to the peer", show_device, set_device},
-      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.traffic_class; }, 255>(
+      count_knob<[](Settings& s) -> unsigned& { return s.context.rdma.traffic_class; }, 255>(
           "rdma.traffic_class", "of RDMA packets: DSCP in the upper six bits"),
-      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.ack_timeout; }, 31>(
+      count_knob<[](Settings& s) -> unsigned& { return s.context.rdma.ack_timeout; }, 31>(
           "rdma.ack_timeout", "4.096 us * 2^n until the device sends again, 1 to 31"),
-      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.retry_count; }, 7>(
-          "rdma.retry_count", "how often, 1 to 6"),
-      count_knob<[](Settings& s) -> unsigned& { return session(s).rdma.max_inline; }, 4096>(
+      count_knob<[](Settings& s) -> unsigned& { return s.context.rdma.retry_count; }, 7>("rdma.retry_count",
+                                                                                         "how often, 1 to 6"),
+      count_knob<[](Settings& s) -> unsigned& { return s.context.rdma.max_inline; }, 4096>(
           "rdma.max_inline", "bytes that go along with a work request"),
-      switch_knob<[](Settings& s) -> bool& { return session(s).rdma.immediate; }>(
+      switch_knob<[](Settings& s) -> bool& { return s.context.rdma.immediate; }>(
           "rdma.immediate", "off: publish by message, as on iWARP"),
-      switch_knob<[](Settings& s) -> bool& { return session(s).rdma.shared_receives; }>(
+      switch_knob<[](Settings& s) -> bool& { return s.context.rdma.shared_receives; }>(
           "rdma.shared_receives", "off: each connection has its own receives"),
       duration_knob<[](Settings& s) -> Nanoseconds& { return session(s).suspicion; }>(
           "session.suspicion", "silence of the fast rail until we ask over TCP"),
