@@ -105,21 +105,33 @@ TEST(Impostors, AnswersThatAreNone) {
   EXPECT_EQ(dial(other).reason, Reason::protocol_error);
 }
 
-TEST(Impostors, OnAnotherHostThereIsNoSharedMemory) {
+// Why a session with a peer on another host, which offers these rails, stays on TCP.
+Reason reason_far_away(std::uint32_t rails) {
   Impostor far;
-  far.answer = [](Stranger& guest, std::size_t) {
+  far.answer = [rails](Stranger& guest, std::size_t) {
     const auto said = guest.message();
     if (!said) return;
     const auto hello = std::get<wire::Hello>(*said);
-    guest.say(wire::Welcome{{5, 6}, hello.session, {}, hello.geometry, ~0u, hello.host + 1});
+    guest.say(wire::Welcome{{5, 6}, hello.session, {}, hello.geometry, rails, hello.host + 1});
   };
   Node client;
   auto handler = std::make_shared<Recorder>();
   Session session = client.connect(far.address, handler);
-  ASSERT_TRUE(until(
+  EXPECT_TRUE(until(
       {&client}, [&] { return session.open(); }, 5s, [&] { far.turn(); }));
   EXPECT_EQ(session.info().state, "tcp");
-  EXPECT_EQ(session.info().reason, Reason::other_host);
+  return session.info().reason;
+}
+
+TEST(Impostors, OnAnotherHostThereIsNoSharedMemory) {
+  EXPECT_EQ(reason_far_away(1u << static_cast<unsigned>(Rail::shm)), Reason::other_host);
+}
+
+// Trap T2: where the peer has RDMA and this host has not, that is the reason.
+TEST(Impostors, AHostWithoutADeviceSaysSo) {
+  if (rdma_status()) GTEST_SKIP() << "there is a device";
+  EXPECT_EQ(reason_far_away(~0u), Reason::no_device);
+  EXPECT_EQ(reason_far_away(1u << static_cast<unsigned>(Rail::verbs)), Reason::no_device);
 }
 
 }  // namespace
