@@ -13,15 +13,15 @@ status_of() { # FILE COMMAND...: runs it, its output to FILE.out and FILE.err, i
   echo $? >"$file.status"
 }
 
-# holes UNTIL_GONE PAUSE LENGTH FILE: black-holes the RDMA link and returns it, over and over, while a process lives.
+# holes PROCESS PAUSE LENGTH MOST FILE: black-holes the RDMA link and returns it, over and over, while a process lives.
 holes() {
-  local process=$1 pause=$2 length=$3 count=0
-  while sleep "$pause" && kill -0 "$process" 2>/dev/null; do
+  local process=$1 pause=$2 length=$3 most=$4 count=0
+  while ((count < most)) && sleep "$pause" && kill -0 "$process" 2>/dev/null; do
     links blackhole
     sleep "$length"
     links heal
     count=$((count + 1))
-    echo "$count" >"$4"
+    echo "$count" >"$5"
   done
 }
 
@@ -38,7 +38,7 @@ receiver=$!
 feed() { for ((i = 0; i < 64; ++i)); do dd if=/tmp/sent bs=1M skip="$i" count=1 status=none && sleep 0.08; done; }
 feed | status_of send timeout 120 "$twinrail" send "$TWINRAIL_LAB_ETH1:7000" --rail verbs --json &
 sender=$!
-holes "$sender" 1 0.4 holes.transfer
+holes "$sender" 2 0.4 4 holes.transfer
 wait "$sender" "$receiver"
 sha256sum </tmp/received >received.sha256
 rm -f /tmp/sent /tmp/received
@@ -47,7 +47,7 @@ rm -f /tmp/sent /tmp/received
 status_of demo_auto timeout 60 "$twinrail" demo --orders 20000 --json
 status_of demo timeout 200 "$twinrail" demo --orders 100000 --rail verbs --json &
 demo=$!
-holes "$demo" 0.6 0.3 holes.demo
+holes "$demo" 1 0.3 6 holes.demo
 wait "$demo"
 
 # --- what is told when there is nothing to use

@@ -12,7 +12,10 @@ bool is_verbs(std::string_view rail) { return rail == "verbs" || rail == "rdma";
 
 std::string verbs_state() {
   const Status usable = rdma_status();
-  return usable ? fmt::format("{}", fmt::join(describe_rdma(), "; ")) : usable.error().message;
+  if (usable) return fmt::format("{}", fmt::join(describe_rdma(), "; "));
+  // What to do about it is for those who asked for it.
+  const std::string& why = usable.error().message;
+  return why.substr(0, why.find_first_of("[(") - 1);
 }
 
 std::string rail_problem(std::string_view rail) {
