@@ -145,7 +145,7 @@ Failure why_unusable(const std::vector<Device>& devices) {
             "no RDMA device: /dev/infiniband is there, but libibverbs finds none (is the provider's package, "
             "ibverbs-providers, installed?)"};
   Failure worst{Reason::none, 0, ""};
-  const auto note = [&](Reason reason, std::string text) {
+  const auto note = [&](Reason reason, const std::string& text) {
     if (!worst.text.empty()) worst.text += "; ";
     if (worst.reason == Reason::none) worst.reason = reason;
     worst.text += text;
