@@ -140,12 +140,9 @@ class Launcher(unittest.TestCase):
         self.stub("cmake", 'echo "FAILED: x.o"; echo "x.cc:1: error: no"; exit 3\n')
         for name in ("ninja", "g++"):
             self.stub(name, "exit 0\n")
-        self.script.write_text(self.script.read_text(encoding="utf-8").replace("/usr/include/", "/usr/"),
-                               encoding="utf-8")
-        for header in ("fmt/core.h", "CLI/CLI.hpp", "toml++/toml.h", "nlohmann/json.hpp"):
-            self.script.write_text(
-                self.script.read_text(encoding="utf-8").replace(f"/usr/{header} ", f"{self.script} "),
-                encoding="utf-8")
+        text = self.script.read_text(encoding="utf-8")
+        text = re.sub(r"^/usr/include/\S+", str(self.script), text, flags=re.MULTILINE)
+        self.script.write_text(text, encoding="utf-8")
         done = self.run_script("send")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("x.cc:1: error: no", done.stderr)
