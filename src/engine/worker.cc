@@ -143,6 +143,7 @@ void Worker::serve(const std::shared_ptr<State>& state, Lane lane) {
     join(ended);
     lock.lock();
   }
+  state->ended.reserve(kLanes * kMaxThreads);  // so that ending, seconds later, allocates nothing
   while (!state->stopping) {
     if (queue.jobs.empty()) {
       ++queue.idle;
