@@ -72,6 +72,16 @@ class VerbsDevice : public ::testing::Test {
           << "nothing moves; " << a.rail->failure().text << b.rail->failure().text;
     }
   }
+  // What TCP would bring of a's frames.
+  void bring_the_rest() {
+    Position at = b.rings.receive.published();
+    while (at != a.rings.send.tail()) {
+      const std::size_t part = a.rings.send.contiguous(at, a.rings.send.tail());
+      std::memcpy(b.rings.receive.writable_at(at), a.rings.send.bytes_at(at), part);
+      at += part;
+    }
+    ASSERT_TRUE(b.rings.receive.publish(at));
+  }
   static void retire(End& end) {
     end.rail->stop();
     end.rail->fence();
@@ -114,14 +124,7 @@ TEST_F(VerbsDevice, NothingLandsAfterTheFence) {
     }
     EXPECT_EQ(std::memcmp(fenced.data(), b.rings.receive_memory->data(), fenced.size()), 0);
     retire(a);
-    // TCP would bring the rest.
-    Position at = b.rings.receive.published();
-    while (at != a.rings.send.tail()) {
-      const std::size_t part = a.rings.send.contiguous(at, a.rings.send.tail());
-      std::memcpy(b.rings.receive.writable_at(at), a.rings.send.bytes_at(at), part);
-      at += part;
-    }
-    ASSERT_TRUE(b.rings.receive.publish(at));
+    ASSERT_NO_FATAL_FAILURE(bring_the_rest());
     b.deliver(a);
     EXPECT_EQ(b.delivered, a.framed);
     b.rings.receive.release_last();
@@ -165,13 +168,7 @@ TEST_F(VerbsDevice, ADeviceThatHangsIsGivenUpWithItsMemory) {
   }
   b.deliver(a);
   EXPECT_EQ(b.delivered, 20u);
-  Position at = b.rings.receive.published();
-  while (at != a.rings.send.tail()) {
-    const std::size_t part = a.rings.send.contiguous(at, a.rings.send.tail());
-    std::memcpy(b.rings.receive.writable_at(at), a.rings.send.bytes_at(at), part);
-    at += part;
-  }
-  ASSERT_TRUE(b.rings.receive.publish(at));
+  ASSERT_NO_FATAL_FAILURE(bring_the_rest());
   b.deliver(a);
   EXPECT_EQ(b.delivered, 40u);
   std::unique_lock lock(mutex);
