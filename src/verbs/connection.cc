@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
@@ -67,9 +66,8 @@ Outcome<std::shared_ptr<EventChannel>> EventChannel::create() {
   rdma_event_channel* channel = rdma_create_event_channel();
   if (channel == nullptr) return call_failure("rdma_create_event_channel", errno);
   auto made = std::make_shared<EventChannel>(channel);
-  const int flags = fcntl(channel->fd, F_GETFL);
-  if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
-    return call_failure("fcntl of an event channel", errno);
+  if (const int error = make_nonblocking(channel->fd); error != 0)
+    return call_failure("fcntl of an event channel", error);
   return made;
 }
 

@@ -1,6 +1,7 @@
 #include "verbs/failure.h"
 
 #include <cerrno>
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include "base/result.h"
@@ -54,6 +55,11 @@ Failure registration_failure(std::size_t bytes, int error) {
           system_error(call, error).message + "; the limit on locked memory (RLIMIT_MEMLOCK) is " +
               format_bytes(limit.rlim_cur) + ", the registrations of one session need more: raise it with " +
               "ulimit -l, LimitMEMLOCK= or the capability CAP_IPC_LOCK"};
+}
+
+int make_nonblocking(int descriptor) {
+  const int flags = fcntl(descriptor, F_GETFL);
+  return flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0 ? errno : 0;
 }
 
 }  // namespace twinrail::verbs

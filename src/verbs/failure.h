@@ -31,6 +31,9 @@ Failure call_failure(std::string_view call, int error);
 /// Of a memory registration: names the limit on locked memory and what was asked for.
 Failure registration_failure(std::size_t bytes, int error);
 
+/// Of a descriptor that the library has made and gives out. 0, or the errno.
+[[nodiscard]] int make_nonblocking(int descriptor);
+
 /// A value, or the Failure that stands in its place.
 template <typename T>
 class [[nodiscard]] Outcome {

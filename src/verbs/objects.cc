@@ -1,7 +1,6 @@
 #include "verbs/objects.h"
 
 #include <cerrno>
-#include <fcntl.h>
 
 namespace twinrail::verbs {
 
@@ -23,9 +22,8 @@ Outcome<std::shared_ptr<CompletionChannel>> CompletionChannel::create(ibv_contex
   ibv_comp_channel* channel = ibv_create_comp_channel(context);
   if (channel == nullptr) return call_failure("ibv_create_comp_channel", errno);
   auto made = std::make_shared<CompletionChannel>(channel);
-  const int flags = fcntl(channel->fd, F_GETFL);
-  if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
-    return call_failure("fcntl of a completion channel", errno);
+  if (const int error = make_nonblocking(channel->fd); error != 0)
+    return call_failure("fcntl of a completion channel", error);
   return made;
 }
 

@@ -1,7 +1,8 @@
 #include "rail/verbs/device_events.h"
 
 #include <algorithm>
-#include <fcntl.h>
+
+#include "verbs/failure.h"
 
 namespace twinrail::rail {
 namespace {
@@ -25,8 +26,7 @@ std::shared_ptr<DeviceEvents> DeviceEvents::of(ibv_context* context) {
 }
 
 DeviceEvents::DeviceEvents(ibv_context* context) : context_(context) {
-  const int flags = fcntl(context->async_fd, F_GETFL);
-  if (flags >= 0) (void)fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK);
+  (void)verbs::make_nonblocking(context->async_fd);
 }
 
 void DeviceEvents::look() {
