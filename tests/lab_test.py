@@ -182,7 +182,9 @@ class Lab(unittest.TestCase):
             # 200 messages and their acknowledgements; a loop-back would count for one device only.
             self.assertGreaterEqual(after - before, 200)
 
-        self.assertEqual(found("states-cut"), "1: DOWN\n" * 2)
+        self.assertEqual(found("states-down"), "1: DOWN\n4: ACTIVE\n")
+        self.assertEqual(found("states-cut-both"), "1: DOWN\n" * 2)
+        self.assertEqual(found("states-cut"), "4: ACTIVE\n1: DOWN\n")
         self.assertNotRegex(found("ping-cut"), "[1-9] packets received")
         self.assertEqual(found("tcp-cut"), "over the other link\n")
         self.assertEqual(found("states-returned"), "4: ACTIVE\n" * 2)

@@ -150,6 +150,8 @@ class Rail {
   /// Ends the peer's ability to write (design rule 5). May block for milliseconds, so it is called off the
   /// loop, after stop(). What had arrived before it counts: polled() may have grown.
   virtual void fence() = 0;
+  /// After fence(): what could not be ended, and what was done instead. Empty: all is well.
+  [[nodiscard]] virtual std::string_view fence_trouble() const { return {}; }
   /// On the engine's thread, after fence(): publishes what fence() found and gives the rings back, so that
   /// later frames are read from local memory. False: the peer had published beyond the window. The rail is
   /// destroyed next.

@@ -225,6 +225,7 @@ class Core {
   std::uint64_t highest_retired_ = 0;
   std::uint64_t fencing_epoch_ = 0;  // whose rail the host is fencing
   Reason retire_reason_ = Reason::none;
+  std::string fence_trouble_;
   std::array<unsigned, rail::kKinds> setup_failures_{};  // by kind, since a rail last served
   Position joined_ = 0;                                  // where the fast rail of epoch_ began
   Position stopped_completed_ = 0;                       // completed() when the rail was stopped

@@ -249,6 +249,7 @@ void Core::rail_fenced(std::uint64_t epoch, std::unique_ptr<rail::Rail> fast, Na
   // One epoch is unfenced at a time; a rail that came up too late has carried nothing.
   if (epoch == fencing_epoch_) fencing_ = {};
   count(*fast);
+  if (epoch == fencing_epoch_) fence_trouble_ = fast->fence_trouble();
   fast.reset();
   if (ended_) return;
   note_arrival(now);
@@ -273,7 +274,9 @@ void Core::finish_retreat(Nanos now) {
   pinned_ = false;
   retire_due_ = kNever;
   update_reusable();
-  transition(retire_reason_, "both ends have fenced", now);
+  const std::string trouble = std::exchange(fence_trouble_, {});
+  transition(retire_reason_, trouble.empty() ? "both ends have fenced" : "both ends have fenced; " + trouble,
+             now);
   if (config_.role == Role::dialler) upgrade_due_ = breaker_.next_try();
   schedule();
 }

@@ -27,6 +27,7 @@ void put_data(rdma_conn_param& parameters, std::span<const std::byte> data) {
   parameters.private_data_len = static_cast<std::uint8_t>(data.size());
 }
 
+// Means something only together with an interface of this host.
 bool is_link_local(const sockaddr& address) {
   return address.sa_family == AF_INET6 &&
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
@@ -218,7 +219,7 @@ Outcome<std::vector<Reach>> list_addresses() {
   for (const ifaddrs* at = list.get(); at != nullptr; at = at->ifa_next) {
     if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_LOOPBACK) != 0) continue;
     const int family = at->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
+    if ((family != AF_INET && family != AF_INET6) || is_link_local(*at->ifa_addr)) continue;
     Reach reach;
     std::memcpy(&reach.address.storage, at->ifa_addr,
                 family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
@@ -235,8 +236,6 @@ Outcome<std::vector<Reach>> list_addresses() {
     reach.address.set_port(0);
     found.push_back(reach);
   }
-  std::stable_partition(found.begin(), found.end(),
-                        [](const Reach& reach) { return !is_link_local(*reach.address.get()); });
   return found;
 }
 

@@ -117,7 +117,7 @@ struct Reach {
   unsigned port = 0;
   bool active = false;
 };
-/// In the order of the interfaces, link-local addresses last, loopback never.
+/// In the order of the interfaces. Neither loopback nor link-local addresses, which mean nothing to a peer.
 Outcome<std::vector<Reach>> list_addresses();
 
 }  // namespace twinrail::verbs

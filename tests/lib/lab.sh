@@ -49,6 +49,12 @@ sent >sent-before
 } >pingpong 2>&1
 sent >sent-after
 
+links down 0
+port_states >states-down
+links return
+links cut
+port_states >states-cut-both
+links return
 links cut 1
 port_states >states-cut
 pings -c 1 -W 1 >ping-cut 2>&1

@@ -146,6 +146,7 @@ class FaultRail final : public Rail {
   }
 
   [[nodiscard]] const Failure& failure() const override { return failure_; }
+  [[nodiscard]] std::string_view fence_trouble() const override { return inner_.fence_trouble(); }
   [[nodiscard]] const Traffic& traffic() const override {
     return state_ == State::parked ? traffic_ : inner_.traffic();
   }

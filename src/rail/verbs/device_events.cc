@@ -31,7 +31,15 @@ DeviceEvents::DeviceEvents(ibv_context* context) : context_(context) {
 
 void DeviceEvents::look() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;  // somebody else is reading
+  if (lock) read();
+}
+
+void DeviceEvents::catch_up() {
+  const std::lock_guard lock(mutex_);
+  read();
+}
+
+void DeviceEvents::read() {
   ibv_async_event event{};
   while (ibv_get_async_event(context_, &event) == 0) {
     switch (event.event_type) {

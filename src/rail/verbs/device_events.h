@@ -29,13 +29,17 @@ class DeviceEvents {
   explicit DeviceEvents(ibv_context* context);
 
   [[nodiscard]] int descriptor() const { return context_->async_fd; }
-  /// Reads what there is.
+  /// Reads what there is, unless somebody else does.
   void look();
+  /// Reads what there is: later marks tell of what happens from now on.
+  void catch_up();
   [[nodiscard]] Mark mark(unsigned port) const;
   /// Takes note of a queue pair that the device said takes no receive of a shared queue any more. True once.
   [[nodiscard]] bool take_last_receive(std::uint32_t queue_pair);
 
  private:
+  void read();
+
   ibv_context* const context_;
   std::mutex mutex_;
   std::vector<std::uint32_t> last_receives_;  // numbers of queue pairs, latest last

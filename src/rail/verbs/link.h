@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/secret.h"
+#include "rail/verbs/device_events.h"
 #include "rail/verbs/receive_pool.h"
 #include "verbs/connection.h"
 #include "wire/immediate.h"
@@ -37,6 +38,8 @@ struct VerbsLink {
   std::shared_ptr<verbs::CompletionQueue> send_queue;
   Reservation receives;
   std::unique_ptr<verbs::ConnectionId> id;
+  std::shared_ptr<DeviceEvents> events;
+  DeviceEvents::Mark events_mark;  ///< from before the queue pair: what has happened since concerns it
 
   // What was granted, and what the peer has told.
   unsigned max_inline = 0;

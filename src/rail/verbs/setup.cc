@@ -12,6 +12,9 @@ namespace twinrail::rail {
 namespace {
 
 constexpr Nanos kResolve = kSecond;  // of one address; a dead one shall not use up the whole time
+// The kernel looks again when it hears of a neighbour, and at the end of the time. A neighbour on this host answers
+// before the kernel has begun to listen for that, so the first time is short.
+constexpr Nanos kFirstResolve = 50 * kMillisecond;
 constexpr unsigned kLeastPublications = 2;
 
 Failure failed(const verbs::Failure& failure, std::string_view doing = "") {
@@ -65,6 +68,9 @@ verbs::Outcome<bool> make_queue_pair(VerbsLink& link, const VerbsParameters& wit
   auto pool = with.pools->of(context, with.options.shared_receives);
   if (!pool) return pool.failure();
   link.pool = pool.take();
+  link.events = DeviceEvents::of(context);
+  link.events->catch_up();
+  link.events_mark = link.events->mark(link.id->port_number());
   link.epoch = with.epoch;
   link.send_memory = with.send_memory;
   link.receive_memory = with.receive_memory;
@@ -364,14 +370,17 @@ VerbsSetup connect_to(const wire::VerbsAddress& address, const Secret& token,
     return true;
   };
   if (auto set = apply(*link->id, parameters.options); !set) return failed(set.failure());
-  if (auto found = step(link->id->resolve_address(nullptr, peer, kResolve), RDMA_CM_EVENT_ADDR_RESOLVED);
-      !found)
-    return failed(found.failure());
+  const auto resolve = [&](Nanos time) {
+    return step(link->id->resolve_address(nullptr, peer, time), RDMA_CM_EVENT_ADDR_RESOLVED);
+  };
+  auto found = resolve(kFirstResolve);
+  if (!found && found.failure().reason == Reason::cm_timeout) found = resolve(kResolve);
+  if (!found) return failed(found.failure());
   if (!parameters.options.device.empty() && link->id->device_name() != parameters.options.device)
     return failed(Reason::no_device, "the way to " + peer.text() + " leaves by " + link->id->device_name() +
                                          ", not by " + parameters.options.device);
-  if (auto found = step(link->id->resolve_route(kResolve), RDMA_CM_EVENT_ROUTE_RESOLVED); !found)
-    return failed(found.failure());
+  if (auto routed = step(link->id->resolve_route(kResolve), RDMA_CM_EVENT_ROUTE_RESOLVED); !routed)
+    return failed(routed.failure());
   if (auto made = make_queue_pair(*link, parameters); !made)
     return failed(made.failure(), link->id->device_name());
   const auto request = encode(greeting_of(*link, parameters, token));

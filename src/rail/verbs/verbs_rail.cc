@@ -14,12 +14,30 @@ namespace {
 constexpr Nanos kLastReceiveBound = kMillisecond;
 constexpr std::uint32_t kStepMicroseconds = 100;
 
-// Links whose device did not end their queue pair: it may read and write their memory for as long as the process lives.
-void quarantine(std::shared_ptr<VerbsLink> link) {
-  static std::mutex mutex;
-  static auto* const links = new std::vector<std::shared_ptr<VerbsLink>>;  // never destroyed, on purpose
-  const std::lock_guard lock(mutex);
-  links->push_back(std::move(link));
+// What is left in the receive queue; slots of a shared receive queue go back to it.
+template <typename Take>
+void drain(VerbsLink& link, const Take& take) {
+  ibv_wc completions[Reservation::kBatch];
+  ReceiveSlot* slots[Reservation::kBatch];
+  int count = 0;
+  while ((count = link.receive_queue->poll(completions)) > 0) {
+    for (int i = 0; i != count; ++i) {
+      slots[i] = reinterpret_cast<ReceiveSlot*>(completions[i].wr_id);
+      if (completions[i].status == IBV_WC_SUCCESS)
+        take(completions[i], std::span<const std::byte>(slots[i]->bytes, completions[i].byte_len));
+    }
+    if (link.receives.shared_queue() != nullptr)
+      (void)link.receives.give_back({slots, static_cast<std::size_t>(count)});
+  }
+}
+
+// The device's last word on receives, for a while: it comes when none of a shared queue is taken any more.
+void wait_for_last_receive(const VerbsLink& link, DeviceEvents& events) {
+  const ibv_qp* queue_pair = link.id->queue_pair();
+  if (link.receives.shared_queue() == nullptr || queue_pair == nullptr) return;
+  const Nanos until = monotonic_now() + kLastReceiveBound;
+  for (events.look(); !events.take_last_receive(queue_pair->qp_num) && monotonic_now() < until; events.look())
+    usleep(kStepMicroseconds);
 }
 
 std::string describe(const VerbsLink& link) {
@@ -56,8 +74,7 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
       immediate_(link_->immediate),
       signal_every_(std::min(kSignalEvery, link_->send_depth / 2)),
       signal_bytes_(std::min<std::uint64_t>(kWriteBytes, send.size() / 4)),
-      events_(DeviceEvents::of(link_->id->context())),
-      events_mark_(events_->mark(link_->id->port_number())),
+      events_(link_->events),
       description_(describe(*link_)),
       destroy_(std::move(destroy)),
       fence_bound_ns_(fence_bound_ns) {
@@ -74,10 +91,15 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
 VerbsRail::~VerbsRail() {
   if (link_ == nullptr) return;
   link_->id->destroy_queue_pair();
-  drain_after_fence();
+  return_unpaid();
+  drain(*link_, [](const ibv_wc&, std::span<const std::byte>) {});
 }
 
 std::string VerbsRail::description() const { return description_; }
+
+std::string VerbsRail::where() const {
+  return link_->id->device_name() + " port " + std::to_string(link_->id->port_number());
+}
 
 // ---------------------------------------------------------------- sleep
 
@@ -105,10 +127,9 @@ void VerbsRail::look_at_events() {
   next_look_ = now_ + kLookNs;
   events_->look();
   const DeviceEvents::Mark mark = events_->mark(link_->id->port_number());
-  const std::string where = link_->id->device_name() + " port " + std::to_string(link_->id->port_number());
-  if (mark.fatal != events_mark_.fatal)
-    return fail(Reason::rail_error, where + ": the device reported a fatal error");
-  if (mark.port_down != events_mark_.port_down) return fail(Reason::port_down, where + " went down");
+  if (mark.fatal != link_->events_mark.fatal)
+    return fail(Reason::rail_error, where() + ": the device reported a fatal error");
+  if (mark.port_down != link_->events_mark.port_down) return fail(Reason::port_down, where() + " went down");
   verbs::Event event;
   while (verbs::next_event(*link_->id->channel(), event)) {
     switch (event.type) {
@@ -116,7 +137,7 @@ void VerbsRail::look_at_events() {
       case RDMA_CM_EVENT_TIMEWAIT_EXIT:
         return fail(Reason::rail_error, "the peer ended the connection");
       case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        return fail(Reason::no_device, where + ": the device is being removed");
+        return fail(Reason::no_device, where() + ": the device is being removed");
       case RDMA_CM_EVENT_CONNECT_REQUEST:  // late for the listener that is gone: its id goes, too
         verbs::ConnectionId::adopt(link_->id->channel(), event.id).reset();
         break;
@@ -150,35 +171,15 @@ void VerbsRail::stop() {
   near_ = receive_.published();
 }
 
-// Rule 5: error state; the device's last word on receives, for a while; what has arrived; destroy; what is left. The
-// completion queues are this queue pair's alone, so none of another one's can be among them.
+// Rule 5: error state; the device's last word on receives; destroy; what has arrived. The completion queues are this queue
+// pair's alone and outlive it, so one look at the end finds all.
 void VerbsRail::fence() {
   state_ = State::stopped;  // also where nobody stopped it before: a rail that lands late writes until now
-  link_->id->fail_queue_pair();
-  if (const ibv_qp* queue_pair = link_->id->queue_pair();
-      link_->receives.shared_queue() != nullptr && queue_pair) {
-    const Nanos until = monotonic_now() + kLastReceiveBound;
-    for (events_->look(); !events_->take_last_receive(queue_pair->qp_num) && monotonic_now() < until;
-         events_->look())
-      usleep(kStepMicroseconds);
-  }
-  drain_after_fence();
-  if (destroy_in_time()) drain_after_fence();
-}
-
-void VerbsRail::drain_after_fence() {
-  ibv_wc completions[16];
-  int count = 0;
-  while ((count = link_->receive_queue->poll(completions)) > 0) {
-    for (int i = 0; i != count; ++i) {
-      const ibv_wc& completion = completions[i];
-      auto* slot = reinterpret_cast<ReceiveSlot*>(completion.wr_id);
-      unpaid_[unpaid_count_++] = slot;
-      if (completion.status == IBV_WC_SUCCESS) note_fenced(completion, {slot->bytes, completion.byte_len});
-      if (unpaid_count_ == unpaid_.size()) return_unpaid();
-    }
-  }
   return_unpaid();
+  if (end_in_time())
+    drain(*link_, [&](const ibv_wc& completion, std::span<const std::byte> bytes) {
+      note_fenced(completion, bytes);
+    });
 }
 
 // Where receives are the queue pair's own they go with it.
@@ -202,42 +203,49 @@ void VerbsRail::note_fenced(const ibv_wc& completion, std::span<const std::byte>
   ++traffic_.publications_polled;
 }
 
-// A device that hangs in the call keeps its thread, the link and all memory that it could still touch.
-bool VerbsRail::destroy_in_time() {
+// A device that hangs in one of the calls keeps the thread, the link and all memory that it could still touch, until it
+// comes back.
+bool VerbsRail::end_in_time() {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
+    bool given_up = false;
   };
   auto shared = std::make_shared<Shared>();
-  std::shared_ptr<VerbsLink> link = std::move(link_);
-  std::thread destroyer([shared, link, destroy = destroy_] {
+  std::thread ender([shared, link = link_, events = events_, destroy = destroy_]() mutable {
+    link->id->fail_queue_pair();
+    wait_for_last_receive(*link, *events);
     if (destroy) {
       destroy(*link->id);
     } else {
       link->id->destroy_queue_pair();
     }
-    const std::lock_guard lock(shared->mutex);
+    std::unique_lock lock(shared->mutex);
     shared->done = true;
     shared->changed.notify_one();
+    if (!shared->given_up) return;
+    lock.unlock();
+    link->id->destroy_queue_pair();
+    drain(*link, [](const ibv_wc&, std::span<const std::byte>) {});
+    link.reset();
   });
   std::unique_lock lock(shared->mutex);
-  const bool in_time =
-      shared->changed.wait_for(lock, std::chrono::nanoseconds(fence_bound_ns_), [&] { return shared->done; });
-  lock.unlock();
-  if (!in_time) {
-    auto fresh = ring::Memory::create(link->receive_memory->size(), ring::Memory::Backing::anonymous);
+  const auto done = [&] { return shared->done; };
+  if (!shared->changed.wait_for(lock, std::chrono::nanoseconds(fence_bound_ns_), done)) {
+    auto fresh = ring::Memory::create(link_->receive_memory->size(), ring::Memory::Backing::anonymous);
     if (fresh) {
       fresh_ = std::make_shared<const ring::Memory>(std::move(fresh).value());
-      failure_ = {Reason::rail_error, "verbs: the device hangs; its memory was given up"};
-      quarantine(std::move(link));
-      destroyer.detach();
+      fence_trouble_ = where() + ": the device does not end the queue pair; its memory was replaced";
+      shared->given_up = true;
+      link_.reset();
+      ender.detach();
       return false;
     }
     // No memory to go on with: wait for the device after all.
   }
-  destroyer.join();
-  link_ = std::move(link);
+  lock.unlock();
+  ender.join();
   return true;
 }
 

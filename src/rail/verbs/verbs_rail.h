@@ -106,6 +106,7 @@ class VerbsRail final : public Rail {
   [[nodiscard]] bool finish() override;
 
   [[nodiscard]] const Failure& failure() const override { return failure_; }
+  [[nodiscard]] std::string_view fence_trouble() const override { return fence_trouble_; }
   [[nodiscard]] const Traffic& traffic() const override { return traffic_; }
   [[nodiscard]] std::string description() const override;
 
@@ -163,8 +164,8 @@ class VerbsRail final : public Rail {
   [[gnu::cold]] void look_at_events();
   [[gnu::cold]] void broken(const ibv_wc& completion);
   [[gnu::cold]] void fail(Reason reason, std::string text);
-  [[nodiscard]] bool destroy_in_time();
-  void drain_after_fence();
+  [[nodiscard]] bool end_in_time();
+  [[nodiscard]] std::string where() const;
   void return_unpaid();
   void note_fenced(const ibv_wc& completion, std::span<const std::byte> bytes);
 
@@ -218,7 +219,6 @@ class VerbsRail final : public Rail {
   Mailbox outbox_;    // until there is credit
   Descriptor waits_;  // an epoll set of all that may wake us
   std::shared_ptr<DeviceEvents> events_;
-  DeviceEvents::Mark events_mark_;
   Failure failure_;
   // Cold: the end.
   const std::string description_;
@@ -227,6 +227,7 @@ class VerbsRail final : public Rail {
   Position near_ = 0;  // published here at the last look
   Position fenced_at_ = 0;
   std::shared_ptr<const ring::Memory> fresh_;  // for the receive ring: the device hangs
+  std::string fence_trouble_;
 };
 
 }  // namespace twinrail::rail

@@ -51,6 +51,7 @@ class VerbsDevice : public ::testing::Test {
     TwoLinks links = connect_links(parameters(a), parameters(b));
     ASSERT_NE(links.active, nullptr);
     active_pool = links.active->pool;
+    passive_pool = links.passive->pool;
     a.rail = std::make_unique<VerbsRail>(std::move(links.active), a.rings.send, a.rings.receive);
     b.rail = std::make_unique<VerbsRail>(std::move(links.passive), b.rings.send, b.rings.receive,
                                          std::move(destroy), bound);
@@ -91,6 +92,7 @@ class VerbsDevice : public ::testing::Test {
   VerbsOptions options;
   std::shared_ptr<ReceivePools> pools = make_receive_pools();
   std::shared_ptr<ReceivePool> active_pool;
+  std::shared_ptr<ReceivePool> passive_pool;
   End a{BedOptions{}};
   End b{BedOptions{}};
   Nanos now = 0;
@@ -157,6 +159,7 @@ TEST_F(VerbsDevice, ADeviceThatHangsIsGivenUpWithItsMemory) {
   const Nanos before = monotonic_now();
   b.rail->fence();
   EXPECT_LT(monotonic_now() - before, 2 * kSecond);
+  EXPECT_NE(b.rail->fence_trouble(), "");
   ASSERT_TRUE(b.rail->finish());
   EXPECT_NE(b.rings.receive.local_memory()->data(), old_memory);
   // The queue pair is alive in fact: what it brings now goes to the old memory and is seen by nobody.
@@ -171,10 +174,40 @@ TEST_F(VerbsDevice, ADeviceThatHangsIsGivenUpWithItsMemory) {
   ASSERT_NO_FATAL_FAILURE(bring_the_rest());
   b.deliver(a);
   EXPECT_EQ(b.delivered, 40u);
-  std::unique_lock lock(mutex);
-  may_end = true;
-  changed.notify_all();
-  changed.wait(lock, [&] { return has_ended; });
+  b.rail.reset();
+  EXPECT_NE(passive_pool->reserved(), 0u) << "the device may still use them";
+  {
+    std::unique_lock lock(mutex);
+    may_end = true;
+    changed.notify_all();
+    changed.wait(lock, [&] { return has_ended; });
+  }
+  // Back from the call, it gives everything back.
+  const Nanos end = monotonic_now() + 10 * kSecond;
+  while (passive_pool->reserved() != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_LT(monotonic_now(), end);
+  }
+}
+
+// An event that nobody has read says nothing about a queue pair that was made after it.
+TEST_F(VerbsDevice, AnOldEventDoesNotEndANewRail) {
+  connect();
+  ASSERT_FALSE(HasFatalFailure());
+  retire(a);
+  retire(b);
+  a.rail.reset();
+  b.rail.reset();
+  ASSERT_EQ(system("links cut 0 >/dev/null && links return >/dev/null"), 0);
+  connect();
+  ASSERT_FALSE(HasFatalFailure());
+  for (int i = 0; i != 20; ++i) ASSERT_TRUE(a.frame(500));
+  const std::uint64_t goal = b.delivered + 20;
+  turn_until([&] { return b.delivered == goal; });
+  // The device is looked at every few milliseconds of the rail's clock.
+  now += kSecond;
+  EXPECT_FALSE(a.rail->poll(now).failed) << a.rail->failure().text;
+  EXPECT_FALSE(b.rail->poll(now).failed) << b.rail->failure().text;
 }
 
 // Traps D7 and D9: on an error only id, status and queue pair of a completion mean something; every receive comes back.
