@@ -210,6 +210,43 @@ TEST_F(VerbsDevice, AnOldEventDoesNotEndANewRail) {
   EXPECT_FALSE(b.rail->poll(now).failed) << b.rail->failure().text;
 }
 
+// Trap D4: a send queue of 16, a signal for every eighth request, acknowledgements that come in bursts, both ways. In CI
+// few, TWINRAIL_SOAK_MESSAGES of them else. A request that the device refuses ends the rail, and the test with it.
+TEST_F(VerbsDevice, AShortQueueIsNeverFullNorForgotten) {
+  const char* const asked = std::getenv("TWINRAIL_SOAK_MESSAGES");
+  const std::uint64_t messages = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 10'000;
+  std::cout << "TWINRAIL_SEED=" << test_seed() << " TWINRAIL_SOAK_MESSAGES=" << messages << "\n";
+  Random random(test_seed());
+  options.send_depth = 16;
+  connect();
+  ASSERT_FALSE(HasFatalFailure());
+  Nanos moved_at = monotonic_now();
+  std::uint64_t moved = 0;
+  while (a.delivered != messages || b.delivered != messages) {
+    for (End* end : {&a, &b}) {
+      for (auto burst = random.below(40); burst != 0 && end->framed != messages; --burst)
+        if (!end->frame(static_cast<std::uint32_t>(random.below(600)))) break;
+      (void)end->flush();
+    }
+    now += 10 * kMicrosecond;
+    // Who does not poll for a while finds many completions at once, and its peer's credit used up.
+    if (random.below(3) != 0) (void)a.poll(now);
+    if (random.below(3) != 0) (void)b.poll(now);
+    ASSERT_EQ(a.rail->failure().text, "");
+    ASSERT_EQ(b.rail->failure().text, "");
+    if (b.deliver(a) != 0) b.report();
+    if (a.deliver(b) != 0) a.report();
+    ASSERT_FALSE(HasFailure());
+    if (a.delivered + b.delivered != moved) {
+      moved = a.delivered + b.delivered;
+      moved_at = monotonic_now();
+    }
+    ASSERT_LT(monotonic_now() - moved_at, 20 * kSecond) << "stands still at " << moved;
+  }
+  retire(a);
+  retire(b);
+}
+
 // Traps D7 and D9: on an error only id, status and queue pair of a completion mean something; every receive comes back.
 TEST_F(VerbsDevice, FlushesPublishNothingAndEveryReceiveComesBack) {
   options.shared_receives = false;  // a shared queue's receives are not flushed
