@@ -39,6 +39,8 @@ class QueueWatch {
   [[nodiscard]] std::size_t most() const { return most_; }
   /// While it holds, the device tells of no request that is done.
   void hold(bool holds) { holds_ = holds; }
+  /// Of errors that the device has told: what a device need not fill in was filled with what does most harm.
+  [[nodiscard]] std::size_t errors() const { return errors_; }
 
  private:
   static QueueWatch* of(const ibv_context* context, std::uint32_t number) {
@@ -65,12 +67,22 @@ class QueueWatch {
     if (any->holds_ && queue == any->sends_) return 0;
     const int count = any->ops_.poll_cq(queue, entries, completions);
     for (int i = 0; i < count; ++i) {
+      if (completions[i].status != IBV_WC_SUCCESS) any->garble(completions[i]);
       QueueWatch* const watch = of(queue->context, completions[i].qp_num);
       if (watch == nullptr) continue;
       const auto at = std::find(watch->waiting_.begin(), watch->waiting_.end(), completions[i].wr_id);
       if (at != watch->waiting_.end()) watch->waiting_.erase(watch->waiting_.begin(), at + 1);
     }
     return count;
+  }
+
+  void garble(ibv_wc& completion) {
+    ++errors_;
+    completion.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+    completion.imm_data = ~0u;
+    completion.byte_len = ~0u;
+    completion.wc_flags = IBV_WC_WITH_IMM;
+    completion.src_qp = ~0u;
   }
 
   static inline std::map<std::pair<const ibv_context*, std::uint32_t>, QueueWatch*> watches_;
@@ -80,6 +92,7 @@ class QueueWatch {
   ibv_context_ops ops_{};
   std::deque<std::uint64_t> waiting_;
   std::size_t most_ = 0;
+  std::size_t errors_ = 0;
   bool holds_ = false;
 };
 
@@ -334,6 +347,8 @@ TEST_F(VerbsDevice, FlushesPublishNothingAndEveryReceiveComesBack) {
   options.shared_receives = false;  // a shared queue's receives are not flushed
   connect();
   ASSERT_FALSE(HasFatalFailure());
+  const QueueWatch watch_a(active_queue_pair);
+  const QueueWatch watch_b(passive_queue_pair);
   for (int i = 0; i != 10; ++i) ASSERT_TRUE(a.frame(100));
   turn_until([&] { return b.delivered == 10; });
   const Position published = b.rings.receive.published();
@@ -341,6 +356,7 @@ TEST_F(VerbsDevice, FlushesPublishNothingAndEveryReceiveComesBack) {
   retire(b);
   EXPECT_EQ(b.rings.receive.published(), published);
   EXPECT_EQ(b.rail->traffic().publications_polled, polled);
+  EXPECT_GE(watch_b.errors(), VerbsDepths::kPublications) << "nothing was flushed";
   // The other end hears of it, once, with a reason.
   ASSERT_TRUE(a.frame(100));
   const Nanos end = monotonic_now() + 10 * kSecond;
@@ -350,7 +366,30 @@ TEST_F(VerbsDevice, FlushesPublishNothingAndEveryReceiveComesBack) {
   }
   EXPECT_NE(a.rail->failure().reason, Reason::none);
   EXPECT_FALSE(a.rail->failure().text.empty());
+  const Position before = a.rings.receive.published();
   retire(a);
+  EXPECT_EQ(a.rings.receive.published(), before);
+  EXPECT_NE(watch_a.errors(), 0u);
+}
+
+// Trap D7 where receives are shared: the sender's errors are all there is.
+TEST_F(VerbsDevice, ErrorsOfASenderPublishNothing) {
+  connect();
+  ASSERT_FALSE(HasFatalFailure());
+  const QueueWatch watch(active_queue_pair);
+  for (int i = 0; i != 10; ++i) ASSERT_TRUE(a.frame(100));
+  turn_until([&] { return b.delivered == 10; });
+  retire(b);
+  const Position before = a.rings.receive.published();
+  const Nanos end = monotonic_now() + 10 * kSecond;
+  while (!a.rail->poll(now += kMicrosecond).failed) {
+    (void)a.frame(100);
+    (void)a.flush();
+    ASSERT_LT(monotonic_now(), end);
+  }
+  retire(a);
+  EXPECT_EQ(a.rings.receive.published(), before);
+  EXPECT_NE(watch.errors(), 0u);
 }
 
 TEST_F(VerbsDevice, ReservationsComeBackAfterEveryRail) {
