@@ -91,6 +91,16 @@ class LabVerbs(unittest.TestCase):
         self.assertGreaterEqual(int(self.text("holes.demo")), LEAST_HOLES)
         self.assertGreaterEqual(self.verbs_share(report["rails"], "bytes"), LEAST_SHARE)
 
+    # It comes back, too: not every end of a connection leaves the connection manager as it was.
+    def test_a_cable_that_is_pulled_is_noticed_at_once_and_its_return_soon(self):
+        report = self.object_of("cables")
+        self.assertTrue(report["ok"])
+        told = [one for one in report["switches"] if one["kind"] == "retreat" and
+                "port_down" in (one["reason"], one["text"])]
+        print("  " + ", ".join(f"{one['gap_ns'] / 1e6:.0f} ms {one['reason']} {one['text']}" for one in told))
+        self.assertGreaterEqual(len(told), 2, report["switches"])
+        self.assertGreaterEqual(report["upgrades"], 3, report["events"])
+
     def test_a_port_that_is_down_is_told_at_once(self):
         status, out, err = self.told("port_down")
         self.assertEqual((status, out), (2, ""))

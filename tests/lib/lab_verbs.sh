@@ -25,6 +25,16 @@ holes() {
   done
 }
 
+# crossing PROCESS: waits until packets cross the RDMA link. False: the process has ended before.
+crossing() {
+  local count=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts from
+  from=$(<"$count")
+  until (($(<"$count") > from + 2000)); do
+    kill -0 "$1" 2>/dev/null || return
+    sleep 0.1
+  done
+}
+
 # --- the rail's contract and what only this rail can do wrong, over real queue pairs
 status_of contract timeout 240 "$programs/rail_test" --gtest_filter='Verbs/*:VerbsDevice.*:VerbsOptions.*'
 
@@ -48,6 +58,14 @@ status_of demo_auto timeout 60 "$twinrail" demo --orders 20000 --json
 status_of demo timeout 200 "$twinrail" demo --orders 100000 --rail verbs --json &
 demo=$!
 holes "$demo" 1 0.3 6 holes.demo
+wait "$demo"
+
+# --- and with each end's cable pulled in turn, so long that everything on the way is given up
+status_of cables timeout 100 "$twinrail" demo --orders 100000 --rail verbs --cuts 0 --json &
+demo=$!
+for end in 0 1; do
+  crossing "$demo" && links cut "$end" && sleep 1 && links return
+done
 wait "$demo"
 
 # --- what is told when there is nothing to use
