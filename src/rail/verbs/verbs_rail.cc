@@ -90,9 +90,12 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
 
 VerbsRail::~VerbsRail() {
   if (link_ == nullptr) return;
-  link_->id->destroy_queue_pair();
+  const auto drop = [](const ibv_wc&, std::span<const std::byte>) {};
+  link_->id->fail_queue_pair();
   return_unpaid();
-  drain(*link_, [](const ibv_wc&, std::span<const std::byte>) {});
+  drain(*link_, drop);
+  link_->id->destroy_queue_pair();
+  drain(*link_, drop);
 }
 
 std::string VerbsRail::description() const { return description_; }
@@ -171,15 +174,29 @@ void VerbsRail::stop() {
   near_ = receive_.published();
 }
 
-// Rule 5: error state; the device's last word on receives; destroy; what has arrived. The completion queues are this queue
-// pair's alone and outlive it, so one look at the end finds all.
+// Rule 5: error state; the device's last word on receives; what has arrived; destroy; what is left. Before and after, for some
+// providers take what nobody has polled out of the completion queues when they destroy the queue pair. The completion
+// queues are this queue pair's alone, so none of another one's can be among them.
 void VerbsRail::fence() {
   state_ = State::stopped;  // also where nobody stopped it before: a rail that lands late writes until now
   return_unpaid();
-  if (end_in_time())
-    drain(*link_, [&](const ibv_wc& completion, std::span<const std::byte> bytes) {
-      note_fenced(completion, bytes);
-    });
+  const auto take = [&](const ibv_wc& completion, std::span<const std::byte> bytes) {
+    note_fenced(completion, bytes);
+  };
+  const auto fail = [link = link_, events = events_] {
+    link->id->fail_queue_pair();
+    wait_for_last_receive(*link, *events);
+  };
+  if (!in_time(fail)) return;
+  drain(*link_, take);
+  const auto destroy = [link = link_, hook = destroy_] {
+    if (hook) {
+      hook(*link->id);
+    } else {
+      link->id->destroy_queue_pair();
+    }
+  };
+  if (in_time(destroy)) drain(*link_, take);
 }
 
 // Where receives are the queue pair's own they go with it.
@@ -205,7 +222,7 @@ void VerbsRail::note_fenced(const ibv_wc& completion, std::span<const std::byte>
 
 // A device that hangs in one of the calls keeps the thread, the link and all memory that it could still touch, until it
 // comes back.
-bool VerbsRail::end_in_time() {
+bool VerbsRail::in_time(std::function<void()> call) {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
@@ -213,19 +230,15 @@ bool VerbsRail::end_in_time() {
     bool given_up = false;
   };
   auto shared = std::make_shared<Shared>();
-  std::thread ender([shared, link = link_, events = events_, destroy = destroy_]() mutable {
-    link->id->fail_queue_pair();
-    wait_for_last_receive(*link, *events);
-    if (destroy) {
-      destroy(*link->id);
-    } else {
-      link->id->destroy_queue_pair();
-    }
+  std::thread ender([shared, link = link_, call = std::move(call)]() mutable {
+    call();
+    call = nullptr;  // it holds the link, too
     std::unique_lock lock(shared->mutex);
     shared->done = true;
     shared->changed.notify_one();
     if (!shared->given_up) return;
     lock.unlock();
+    drain(*link, [](const ibv_wc&, std::span<const std::byte>) {});
     link->id->destroy_queue_pair();
     drain(*link, [](const ibv_wc&, std::span<const std::byte>) {});
     link.reset();

@@ -164,7 +164,7 @@ class VerbsRail final : public Rail {
   [[gnu::cold]] void look_at_events();
   [[gnu::cold]] void broken(const ibv_wc& completion);
   [[gnu::cold]] void fail(Reason reason, std::string text);
-  [[nodiscard]] bool end_in_time();
+  [[nodiscard]] bool in_time(std::function<void()> call);
   [[nodiscard]] std::string where() const;
   void return_unpaid();
   void note_fenced(const ibv_wc& completion, std::span<const std::byte> bytes);

@@ -221,6 +221,34 @@ TEST_F(VerbsDevice, NothingLandsAfterTheFence) {
   }
 }
 
+// Rule 5: some providers take what nobody has polled along when they destroy a queue pair. It is polled before.
+TEST_F(VerbsDevice, WhatHadArrivedIsPolledBeforeTheQueuePairGoes) {
+  unsigned taken_along = 0;
+  connect([&](verbs::ConnectionId& id) {
+    ibv_wc completion;
+    while (ibv_poll_cq(id.queue_pair()->recv_cq, 1, &completion) > 0) ++taken_along;
+    id.destroy_queue_pair();
+  });
+  ASSERT_FALSE(HasFatalFailure());
+  for (int i = 0; i != 20; ++i) {
+    ASSERT_TRUE(a.frame(100));
+    (void)a.flush();
+  }
+  // All have arrived, and nobody has looked.
+  const Nanos end = monotonic_now() + 10 * kSecond;
+  while (a.rail->completed() != a.rings.send.tail()) {
+    (void)a.rail->poll(now += kMillisecond);
+    ASSERT_LT(monotonic_now(), end);
+  }
+  ASSERT_NE(b.rings.receive.published(), a.rings.send.tail());
+  retire(b);
+  EXPECT_EQ(b.rings.receive.published(), a.rings.send.tail());
+  EXPECT_EQ(taken_along, 0u);
+  b.deliver(a);
+  EXPECT_EQ(b.delivered, 20u);
+  retire(a);
+}
+
 // A device that does not come back from the call is given up, with the memory that it could still write to.
 TEST_F(VerbsDevice, ADeviceThatHangsIsGivenUpWithItsMemory) {
   std::mutex mutex;
