@@ -32,18 +32,31 @@ void drain(VerbsLink& link, const Take& take) {
 }
 
 // The device's last word on receives, for a while: it comes when none of a shared queue is taken any more.
-void wait_for_last_receive(const VerbsLink& link, DeviceEvents& events) {
+void wait_for_last_receive(const VerbsLink& link) {
   const ibv_qp* queue_pair = link.id->queue_pair();
   if (link.receives.shared_queue() == nullptr || queue_pair == nullptr) return;
   const Nanos until = monotonic_now() + kLastReceiveBound;
-  for (events.look(); !events.take_last_receive(queue_pair->qp_num) && monotonic_now() < until; events.look())
+  for (link.events->look(); !link.events->take_last_receive(queue_pair->qp_num) && monotonic_now() < until;
+       link.events->look())
     usleep(kStepMicroseconds);
 }
 
+// The end of a queue pair whose arrivals count no more.
+void end_unheard(VerbsLink& link) {
+  const auto drop = [](const ibv_wc&, std::span<const std::byte>) {};
+  link.id->fail_queue_pair();
+  drain(link, drop);
+  link.id->destroy_queue_pair();
+  drain(link, drop);
+}
+
+std::string port_of(const VerbsLink& link) {
+  return link.id->device_name() + " port " + std::to_string(link.id->port_number());
+}
+
 std::string describe(const VerbsLink& link) {
-  return "verbs " + link.id->device_name() + " port " + std::to_string(link.id->port_number()) + " " +
-         link.id->local_address().text() + "-" + link.id->peer_address().text() + ", epoch " +
-         std::to_string(link.epoch);
+  return "verbs " + port_of(link) + " " + link.id->local_address().text() + "-" +
+         link.id->peer_address().text() + ", epoch " + std::to_string(link.epoch);
 }
 
 std::string_view meaning(ibv_wc_status status) {
@@ -74,14 +87,13 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
       immediate_(link_->immediate),
       signal_every_(std::min(kSignalEvery, link_->send_depth / 2)),
       signal_bytes_(std::min<std::uint64_t>(kWriteBytes, send.size() / 4)),
-      events_(link_->events),
       description_(describe(*link_)),
       destroy_(std::move(destroy)),
       fence_bound_ns_(fence_bound_ns) {
   if (link_->channel == nullptr) return;
   waits_.reset(epoll_create1(EPOLL_CLOEXEC));
   for (const int source :
-       {link_->channel->descriptor(), link_->id->channel()->descriptor(), events_->descriptor()}) {
+       {link_->channel->descriptor(), link_->id->channel()->descriptor(), link_->events->descriptor()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (!waits_ || epoll_ctl(waits_.get(), EPOLL_CTL_ADD, source, &event) != 0) waits_.reset();
@@ -90,19 +102,11 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
 
 VerbsRail::~VerbsRail() {
   if (link_ == nullptr) return;
-  const auto drop = [](const ibv_wc&, std::span<const std::byte>) {};
-  link_->id->fail_queue_pair();
   return_unpaid();
-  drain(*link_, drop);
-  link_->id->destroy_queue_pair();
-  drain(*link_, drop);
+  end_unheard(*link_);
 }
 
 std::string VerbsRail::description() const { return description_; }
-
-std::string VerbsRail::where() const {
-  return link_->id->device_name() + " port " + std::to_string(link_->id->port_number());
-}
 
 // ---------------------------------------------------------------- sleep
 
@@ -128,11 +132,12 @@ void VerbsRail::disarm() {
 
 void VerbsRail::look_at_events() {
   next_look_ = now_ + kLookNs;
-  events_->look();
-  const DeviceEvents::Mark mark = events_->mark(link_->id->port_number());
+  link_->events->look();
+  const DeviceEvents::Mark mark = link_->events->mark(link_->id->port_number());
   if (mark.fatal != link_->events_mark.fatal)
-    return fail(Reason::rail_error, where() + ": the device reported a fatal error");
-  if (mark.port_down != link_->events_mark.port_down) return fail(Reason::port_down, where() + " went down");
+    return fail(Reason::rail_error, port_of(*link_) + ": the device reported a fatal error");
+  if (mark.port_down != link_->events_mark.port_down)
+    return fail(Reason::port_down, port_of(*link_) + " went down");
   verbs::Event event;
   while (verbs::next_event(*link_->id->channel(), event)) {
     switch (event.type) {
@@ -140,7 +145,7 @@ void VerbsRail::look_at_events() {
       case RDMA_CM_EVENT_TIMEWAIT_EXIT:
         return fail(Reason::rail_error, "the peer ended the connection");
       case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        return fail(Reason::no_device, where() + ": the device is being removed");
+        return fail(Reason::no_device, port_of(*link_) + ": the device is being removed");
       case RDMA_CM_EVENT_CONNECT_REQUEST:  // late for the listener that is gone: its id goes, too
         verbs::ConnectionId::adopt(link_->id->channel(), event.id).reset();
         break;
@@ -183,9 +188,9 @@ void VerbsRail::fence() {
   const auto take = [&](const ibv_wc& completion, std::span<const std::byte> bytes) {
     note_fenced(completion, bytes);
   };
-  const auto fail = [link = link_, events = events_] {
+  const auto fail = [link = link_] {
     link->id->fail_queue_pair();
-    wait_for_last_receive(*link, *events);
+    wait_for_last_receive(*link);
   };
   if (!in_time(fail)) return;
   drain(*link_, take);
@@ -238,10 +243,7 @@ bool VerbsRail::in_time(std::function<void()> call) {
     shared->changed.notify_one();
     if (!shared->given_up) return;
     lock.unlock();
-    drain(*link, [](const ibv_wc&, std::span<const std::byte>) {});
-    link->id->destroy_queue_pair();
-    drain(*link, [](const ibv_wc&, std::span<const std::byte>) {});
-    link.reset();
+    end_unheard(*link);
   });
   std::unique_lock lock(shared->mutex);
   const auto done = [&] { return shared->done; };
@@ -249,7 +251,7 @@ bool VerbsRail::in_time(std::function<void()> call) {
     auto fresh = ring::Memory::create(link_->receive_memory->size(), ring::Memory::Backing::anonymous);
     if (fresh) {
       fresh_ = std::make_shared<const ring::Memory>(std::move(fresh).value());
-      fence_trouble_ = where() + ": the device does not end the queue pair; its memory was replaced";
+      fence_trouble_ = port_of(*link_) + ": the device does not end the queue pair; its memory was replaced";
       shared->given_up = true;
       link_.reset();
       ender.detach();

@@ -165,7 +165,6 @@ class VerbsRail final : public Rail {
   [[gnu::cold]] void broken(const ibv_wc& completion);
   [[gnu::cold]] void fail(Reason reason, std::string text);
   [[nodiscard]] bool in_time(std::function<void()> call);
-  [[nodiscard]] std::string where() const;
   void return_unpaid();
   void note_fenced(const ibv_wc& completion, std::span<const std::byte> bytes);
 
@@ -218,7 +217,6 @@ class VerbsRail final : public Rail {
   Mailbox inbox_;
   Mailbox outbox_;    // until there is credit
   Descriptor waits_;  // an epoll set of all that may wake us
-  std::shared_ptr<DeviceEvents> events_;
   Failure failure_;
   // Cold: the end.
   const std::string description_;

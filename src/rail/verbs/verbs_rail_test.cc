@@ -171,6 +171,12 @@ class VerbsDevice : public ::testing::Test {
     end.rail->fence();
     EXPECT_TRUE(end.rail->finish());
   }
+  void end_both() {
+    for (End* end : {&a, &b}) {
+      retire(*end);
+      end->rail.reset();
+    }
+  }
 
   VerbsOptions options;
   std::shared_ptr<ReceivePools> pools = make_receive_pools();
@@ -307,10 +313,7 @@ TEST_F(VerbsDevice, ADeviceThatHangsIsGivenUpWithItsMemory) {
 TEST_F(VerbsDevice, AnOldEventDoesNotEndANewRail) {
   connect();
   ASSERT_FALSE(HasFatalFailure());
-  retire(a);
-  retire(b);
-  a.rail.reset();
-  b.rail.reset();
+  end_both();
   ASSERT_EQ(system("links cut 0 >/dev/null && links return >/dev/null"), 0);
   connect();
   ASSERT_FALSE(HasFatalFailure());
@@ -461,10 +464,7 @@ TEST_F(VerbsDevice, TheQueuePairHasAGlobalRoute) {
 TEST_F(VerbsDevice, NobodyAsksForReset) {
   connect();
   ASSERT_FALSE(HasFatalFailure());
-  retire(a);
-  retire(b);
-  a.rail.reset();
-  b.rail.reset();
+  end_both();
   const std::lock_guard lock(g_states_mutex);
   EXPECT_EQ(g_states_asked[IBV_QPS_RESET], 0u);
   EXPECT_GE(g_states_asked[IBV_QPS_RTS], 2u) << "the trap is set where it sees everything";
