@@ -36,11 +36,11 @@ TEST(Histogram, BucketsCoverEveryValueInOrderWithoutGaps) {
   }
 }
 
-TEST(Histogram, BucketWidthKeepsTheErrorUnderOnePointSixPercent) {
+TEST(Histogram, BucketWidthKeepsTheErrorUnderPointFourPercent) {
   for (std::size_t i = 1; i < Histogram::kBuckets; ++i) {
     const std::uint64_t first = Histogram::upper_bound_of(i - 1) + 1;
     const std::uint64_t last = Histogram::upper_bound_of(i);
-    ASSERT_LE(static_cast<double>(last - first), 0.016 * static_cast<double>(first)) << "bucket " << i;
+    ASSERT_LE(static_cast<double>(last - first), 0.004 * static_cast<double>(first)) << "bucket " << i;
   }
 }
 
@@ -100,7 +100,7 @@ TEST(Histogram, PercentilesMatchTheSortedSamplesWithinTheBound) {
     const std::uint64_t exact = samples[rank - 1];
     const std::uint64_t got = h->percentile(p);
     EXPECT_GE(got, exact) << p;
-    EXPECT_LE(static_cast<double>(got - exact), 0.016 * static_cast<double>(exact)) << p;
+    EXPECT_LE(static_cast<double>(got - exact), 0.004 * static_cast<double>(exact)) << p;
   }
 }
 
