@@ -6,6 +6,12 @@
 #include "rail/tcp/tcp_rail.h"
 
 namespace twinrail::engine {
+namespace {
+
+// A receive call holds the socket's lock, for which the sender's side of the kernel then waits (docs/adr/0007).
+constexpr Nanos kTcpGlance = 600;
+
+}  // namespace
 
 Session::Session(Loop& loop, const SessionSettings& settings, DialTarget target,
                  std::shared_ptr<Client> client)
@@ -27,6 +33,7 @@ Status Session::establish(const Facts& facts, Nanos now) {
   config.role = facts.role;
   config.options = settings_.core;
   config.options.tcp_poll_ns = 10 * kMillisecond;  // epoll says when TCP has something; this is the net below
+  config.options.tcp_glance_ns = kTcpGlance;
   config.session = facts.id;
   config.peer_rails = facts.peer_rails;
   const bool same_host = facts.peer_host == loop_.context().host();

@@ -28,7 +28,7 @@ class TurnClock {
   }
 
  private:
-  static constexpr std::uint64_t kStale = 1500;
+  static constexpr std::uint64_t kStale = 2200;
   Nanos now_ = 0;
   std::uint64_t read_at_ = 0;
 };

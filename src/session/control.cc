@@ -69,7 +69,7 @@ void Core::send_tcp(const wire::Control& control) {
   wire::ControlBuffer buffer;
   encode(control, buffer);
   (void)tcp_->send_control(buffer.view());
-  next_tcp_poll_ = 0;  // it leaves with the next poll, also while the fast rail carries the data
+  look_at_tcp();
 }
 
 // ---------------------------------------------------------------- the end

@@ -94,7 +94,8 @@ bool Core::poll(Nanos now, bool tcp_ready) {
     return false;
   bool moved = false;
   if (fast_) moved = poll_fast(now);
-  if (tcp_ && (tcp_ready || tcp_carries_ || now >= next_tcp_poll_)) moved |= poll_tcp(now);
+  if (tcp_ && (tcp_ready || now >= (tcp_carries_ ? next_tcp_glance_ : next_tcp_poll_)))
+    moved |= poll_tcp(now);
   if (ended_) [[unlikely]]
     return true;
   // A busy rail takes the rest of the last flush when it can.
@@ -141,6 +142,7 @@ bool Core::poll_tcp(Nanos now) {
   next_tcp_poll_ = now + config_.options.tcp_poll_ns;
   const Position before = receive_.published();
   const rail::Poll met = tcp_->poll(now);
+  next_tcp_glance_ = met.progress ? now : now + config_.options.tcp_glance_ns;
   // Bytes that left count for nothing: a black hole takes them too.
   if (met.control || met.report || receive_.published() != before) tcp_heard_ = now;
   if (receive_.published() != before) {
@@ -186,7 +188,7 @@ void Core::send_report(Nanos now) {
   if (fast_) fast_->report(report);
   if (tcp_ && (!fast_ || tcp_published_ || phase_ != Phase::active)) {
     tcp_->report(report);
-    next_tcp_poll_ = 0;
+    look_at_tcp();
   }
   tcp_published_ = false;
 }

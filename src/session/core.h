@@ -122,6 +122,8 @@ class Core {
   // datapath (core.cc)
   [[gnu::hot]] bool poll_fast(Nanos now);
   [[gnu::hot]] bool poll_tcp(Nanos now);
+  /// What was just given to the connection leaves with the next poll.
+  void look_at_tcp() { next_tcp_poll_ = next_tcp_glance_ = 0; }
   void absorb(const wire::Report& peer, Nanos now);
   void update_reusable();
   void send_report(Nanos now);
@@ -196,7 +198,8 @@ class Core {
   Position reported_ = 0;     // delivered as we last reported it
   Position report_step_ = 0;  // report when delivered has grown by so much
   Nanos next_timer_ = 0;
-  Nanos next_tcp_poll_ = 0;
+  Nanos next_tcp_poll_ = 0;    // while the fast rail carries the data
+  Nanos next_tcp_glance_ = 0;  // while TCP does
   Nanos last_poll_ = 0;
   bool fast_carries_ = false;
   bool tcp_carries_ = true;

@@ -24,6 +24,7 @@ class ScriptRail final : public rail::Rail {
   }
   void report(const wire::Report&) override {}
   rail::Poll poll(Nanos) override {
+    ++polls;
     return {.control = !coming.empty(), .failed = failure_.reason != Reason::none};
   }
   [[nodiscard]] Position polled() const override { return 0; }
@@ -46,6 +47,7 @@ class ScriptRail final : public rail::Rail {
   void hang_up() { failure_ = {Reason::tcp_lost, "closed", true}; }
 
   Position taken = 0;
+  int polls = 0;
   std::deque<wire::Control> coming;
   std::vector<wire::ControlType> said;
 
@@ -71,6 +73,8 @@ class SessionCore : public ::testing::Test {
  protected:
   explicit SessionCore(Role role = Role::acceptor) : core(config(role), host, now) { connect(); }
 
+  static constexpr Nanos kGlance = 100;
+
   static CoreConfig config(Role role) {
     const auto memory = [] {
       return std::make_shared<const ring::Memory>(
@@ -78,6 +82,7 @@ class SessionCore : public ::testing::Test {
     };
     CoreConfig config;
     config.role = role;
+    config.options.tcp_glance_ns = kGlance;
     config.send_memory = memory();
     config.receive_memory = memory();
     config.send_bytes = config.receive_bytes = kRing;
@@ -124,6 +129,25 @@ wire::Report reports(Position published, Position delivered, Position released) 
   report.delivered = delivered;
   report.released = released;
   return report;
+}
+
+TEST_F(SessionCore, AConnectionThatHadNothingIsLeftAloneForAMoment) {
+  core.poll(now, true);
+  const int polls = tcp->polls;
+  core.poll(now + kGlance - 1);
+  EXPECT_EQ(tcp->polls, polls);
+  core.poll(now + kGlance);
+  EXPECT_EQ(tcp->polls, polls + 1);
+}
+
+TEST_F(SessionCore, AConnectionThatIsReadyOrHasSomethingToSayIsLookedAtAtOnce) {
+  core.poll(now, true);
+  int polls = tcp->polls;
+  core.poll(now + 1, true);
+  EXPECT_EQ(tcp->polls, ++polls);
+  core.close(now + 1);
+  core.poll(now + 2);
+  EXPECT_EQ(tcp->polls, ++polls);
 }
 
 TEST_F(SessionCore, ADeliveredInTheMiddleOfAFrameGivesThatFrameBackWhole) {

@@ -37,6 +37,7 @@ struct Options {
   Nanos redial_max_ns = 500 * kMillisecond;
   Nanos report_idle_ns = 200 * kMicrosecond;  ///< a changed report waits at most so long
   Nanos tcp_poll_ns = 50 * kMicrosecond;  ///< how often TCP is polled while the fast rail carries the data
+  Nanos tcp_glance_ns = 0;  ///< pause after a look at a TCP connection that carries the data and had nothing
   Nanos retire_resend_ns = 20 * kMillisecond;  ///< RETIRE, CLOSE and their like are repeated so often
 };
 

@@ -49,6 +49,7 @@ session::Options draw_options(Drawing& draw) {
   options.redial_max_ns = 20 * kMillisecond;
   options.report_idle_ns = draw.nanos(20, 300) * kMicrosecond;
   options.tcp_poll_ns = draw.nanos(10, 100) * kMicrosecond;
+  options.tcp_glance_ns = options.tcp_poll_ns / 16;
   options.retire_resend_ns = draw.nanos(1, 5) * kMillisecond;
   return options;
 }

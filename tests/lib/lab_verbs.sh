@@ -60,8 +60,9 @@ demo=$!
 holes "$demo" 1 0.3 6 holes.demo
 wait "$demo"
 
-# --- and with each end's cable pulled in turn, so long that everything on the way is given up
-status_of cables timeout 100 "$twinrail" demo --orders 100000 --rail verbs --cuts 0 --json &
+# --- and with each end's cable pulled in turn, so long that everything on the way is given up; orders enough that a dial which
+# the second pull meets can time out and the next one still bring the rail back
+status_of cables timeout 150 "$twinrail" demo --orders 200000 --rail verbs --cuts 0 --json &
 demo=$!
 for end in 0 1; do
   crossing "$demo" && links cut "$end" && sleep 1 && links return
