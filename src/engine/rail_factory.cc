@@ -42,7 +42,9 @@ class ShmRailSetup final : public CancellableSetup {
     return made(listener->accept(parameters, wait));
   }
 
-  [[nodiscard]] bool waits() const override { return request_.role == session::Role::acceptor; }
+  [[nodiscard]] Worker::Lane lane() const override {
+    return request_.role == session::Role::acceptor ? Worker::Lane::waiting : Worker::Lane::quick;
+  }
 
  private:
   static RailMade made(rail::ShmSetup setup) {
@@ -75,8 +77,10 @@ class VerbsRailSetup final : public CancellableSetup {
     return made(listener->accept(parameters, wait));
   }
 
-  // Both ends: a dialler asks the path and the peer's connection manager, and either may not answer.
-  [[nodiscard]] bool waits() const override { return true; }
+  // A dialler asks the path and the peer's connection manager, and either may not answer.
+  [[nodiscard]] Worker::Lane lane() const override {
+    return request_.role == session::Role::acceptor ? Worker::Lane::waiting : Worker::Lane::dialling;
+  }
 
  private:
   static RailMade made(rail::VerbsSetup setup) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "engine/worker.h"
 #include "rail/rail.h"
 #include "rail/verbs/setup.h"
 #include "session/types.h"
@@ -45,8 +46,8 @@ class RailSetup {
   virtual RailMade run(const std::function<void(std::vector<std::byte>)>& listening) = 0;
   /// From any thread: run() comes to an end soon.
   virtual void cancel() = 0;
-  /// Whether run() waits for the peer.
-  [[nodiscard]] virtual bool waits() const = 0;
+  /// Where run() belongs, by whom it waits for.
+  [[nodiscard]] virtual Worker::Lane lane() const = 0;
 };
 
 /// Null: this build has no such rail.

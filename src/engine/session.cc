@@ -222,9 +222,8 @@ void Session::open_rail(const session::OpenRail& what) {
     return;
   }
   job_started();
-  const auto lane = setup_->waits() ? Worker::Lane::waiting : Worker::Lane::quick;
   loop_.context().worker().run(
-      lane,
+      setup_->lane(),
       [self = shared_from_this(), setup = setup_, epoch = what.epoch, inbox = loop_.inbox()]() mutable {
         auto made = std::make_shared<RailMade>(setup->run([&](std::vector<std::byte> blob) {
           (void)inbox->post([self, epoch, blob = std::move(blob)](Loop& loop) {

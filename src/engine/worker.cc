@@ -88,8 +88,9 @@ Worker::~Worker() {
   }
   auto& lanes = state_->lanes;
   state_->thread_ended.wait(lock, [&] {
-    return lanes[static_cast<std::size_t>(Lane::quick)].threads == 0 &&
-           lanes[static_cast<std::size_t>(Lane::waiting)].threads == 0;
+    return std::all_of(lanes.begin(), lanes.end(), [&](const State::Queue& lane) {
+      return lane.threads == 0 || &lane == &lanes[static_cast<std::size_t>(Lane::resolving)];
+    });
   });
   // To their very end: who forks next is to be alone.
   std::vector<std::thread> ended = std::move(state_->ended);
@@ -98,7 +99,7 @@ Worker::~Worker() {
 }
 
 void Worker::run(Lane lane, std::function<void()> run, std::uint64_t peer) {
-  if (lane != Lane::waiting) peer = 0;
+  if (lane != Lane::waiting && lane != Lane::dialling) peer = 0;
   State::Job job{std::move(run), peer};
   auto& queue = state_->lanes[static_cast<std::size_t>(lane)];
   {

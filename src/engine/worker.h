@@ -15,10 +15,11 @@ namespace twinrail::engine {
 
 class Worker {
  public:
-  /// Jobs of one lane do not wait for jobs of another. `waiting` jobs wait for a peer, `quick` ones only for
-  /// a `waiting` job that runs already: so two processes, or two engines, never wait for each other's queue.
-  enum class Lane : std::uint8_t { quick, waiting, resolving };
-  static constexpr std::size_t kLanes = 3;
+  /// Jobs of one lane do not wait for jobs of another. `waiting` jobs wait for a peer that may never come, `quick` and
+  /// `dialling` ones only for a `waiting` job that runs already: so two processes, or two engines, never wait for each
+  /// other's queue. What is on the way of a `dialling` job may be silent, of a `quick` one nothing is.
+  enum class Lane : std::uint8_t { quick, waiting, dialling, resolving };
+  static constexpr std::size_t kLanes = 4;
 
   Worker();
   ~Worker();
@@ -26,7 +27,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   /// Of one peer (a number that names it; 0: of nobody in particular) at most three quarters of the threads of the
-  /// `waiting` lane are taken at once: one that never answers does not keep the others' jobs waiting. Who claims many
+  /// `waiting` lane, and of the `dialling` one, are taken at once: one that never answers does not keep the others' jobs waiting. Who claims many
   /// names is not held.
   void run(Lane lane, std::function<void()> job, std::uint64_t peer = 0);
 

@@ -15,18 +15,24 @@ void spin_until(const std::function<bool()>& done) {
 }
 
 TEST(Worker, LanesDoNotWaitForEachOther) {
-  Worker worker;
-  std::atomic<int> ran{0};
-  std::atomic<bool> release{false};
-  // A full lane of jobs that wait, and behind them what they wait for.
-  for (int i = 0; i != 16; ++i) {
-    worker.run(Worker::Lane::waiting, [&] {
-      spin_until([&] { return release.load(); });
-      ++ran;
-    });
+  for (const Worker::Lane awaited : {Worker::Lane::quick, Worker::Lane::dialling}) {
+    Worker worker;
+    std::atomic<int> ran{0};
+    std::atomic<bool> release{false};
+    // A full lane of jobs that wait, and behind them what they wait for, of the same peer.
+    for (int i = 0; i != 16; ++i) {
+      worker.run(
+          Worker::Lane::waiting,
+          [&] {
+            spin_until([&] { return release.load(); });
+            ++ran;
+          },
+          7);
+    }
+    worker.run(
+        awaited, [&] { release = true; }, 7);
+    spin_until([&] { return ran == 16; });
   }
-  worker.run(Worker::Lane::quick, [&] { release = true; });
-  spin_until([&] { return ran == 16; });
 }
 
 TEST(Worker, APeerThatNeverAnswersHoldsUpItsOwnJobsOnly) {
