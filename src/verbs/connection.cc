@@ -81,8 +81,11 @@ std::string Event::text() const {
 
 bool next_event(EventChannel& channel, Event& event) {
   rdma_cm_event* raw = nullptr;
+  errno = 0;
   if (rdma_get_cm_event(channel.get(), &raw) != 0) return false;
-  event = {raw->event, raw->status, raw->id, {}};
+  // What librdmacm itself fails at when it takes an event it tells by -1 and errno, which is not EPERM.
+  const int status = raw->status == -1 && errno != 0 ? -errno : raw->status;
+  event = {raw->event, status, raw->id, {}};
   switch (raw->event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
@@ -194,6 +197,14 @@ Outcome<bool> ConnectionId::connect(rdma_conn_param parameters, std::span<const 
 
 Outcome<bool> ConnectionId::create_queue_pair(ProtectionDomain& pd, ibv_qp_init_attr& wanted) {
   return call("rdma_create_qp", rdma_create_qp, id_, pd.get(), &wanted);
+}
+
+void ConnectionId::shorten_receiver_wait() {
+  if (id_->qp == nullptr || id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP) return;
+  ibv_qp_attr wait{};
+  wait.min_rnr_timer = 12;
+  (void)ibv_modify_qp(id_->qp, &wait,
+                      IBV_QP_MIN_RNR_TIMER);  // without it everything works, after a longer wait
 }
 
 void ConnectionId::fail_queue_pair() {

@@ -93,6 +93,9 @@ class ConnectionId {
 
   /// `wanted.cap` holds what was granted afterwards. What the queue pair stands on outlives it: the caller sees to it.
   Outcome<bool> create_queue_pair(ProtectionDomain& pd, ibv_qp_init_attr& wanted);
+  /// How long the peer waits before it sends again what found no receive: 0.64 ms. The connection manager leaves the longest
+  /// time there is, 655 ms. Only where the fabric has such a wait (not iWARP); of a queue pair that is connected.
+  void shorten_receiver_wait();
   [[nodiscard]] ibv_qp* queue_pair() const { return id_->qp; }
   /// No more is sent or taken; what is under way may still land. Idempotent.
   void fail_queue_pair();

@@ -212,11 +212,15 @@ void VerbsRail::close_tail() {
 
 Poll VerbsRail::poll(Nanos now) {
   Poll poll = std::exchange(found_at_arm_, {});
-  if (state_ != State::running) return poll;
+  if (state_ != State::running) {
+    poll.failed =
+        state_ == State::failed && !std::exchange(told_, true);  // a post outside of poll() may have failed
+    return poll;
+  }
   now_ = now;
   take_receives(poll);
   if (signalled_ > done_) poll.progress |= take_sends();
-  if (unpaid_count_ >= kPayAt || unpaid_messages_ != 0) pay_back();
+  if (unpaid_count_ >= pay_at_ || unpaid_messages_ != 0) pay_back();
   if (posted_ != taken_) push();
   if (!outbox_.empty()) poll.progress |= send_outbox();
   if (report_waits_) send_report();
@@ -224,7 +228,7 @@ Poll VerbsRail::poll(Nanos now) {
     (void)send_message(wire::VerbsMessageKind::credit, {});
   if (posted_count_ > signalled_ && posted_count_ > done_ && now - last_post_ >= kTailNs) close_tail();
   if (now >= next_look_) look_at_events();
-  poll.failed = state_ == State::failed;
+  poll.failed = told_ = state_ == State::failed;
   near_ = receive_.published();
   return poll;
 }

@@ -26,6 +26,13 @@ inline constexpr std::size_t kBufferBytes = 1088;  // of one message on its way 
 static_assert(kBufferBytes >= wire::kMaxVerbsMessageBytes && kBufferBytes % kCacheLine == 0);
 
 struct VerbsLink {
+  /// The queue pair goes before all that it stands on, and the id after it: with its last id librdmacm may close a device
+  /// that is gone, whose objects must be gone by then.
+  ~VerbsLink() {
+    if (id) id->destroy_queue_pair();
+  }
+
+  std::unique_ptr<verbs::ConnectionId> id;
   std::shared_ptr<ReceivePool> pool;
   std::shared_ptr<const ring::Memory> send_memory;
   std::shared_ptr<const ring::Memory> receive_memory;
@@ -37,7 +44,6 @@ struct VerbsLink {
   std::shared_ptr<verbs::CompletionQueue> receive_queue;
   std::shared_ptr<verbs::CompletionQueue> send_queue;
   Reservation receives;
-  std::unique_ptr<verbs::ConnectionId> id;
   std::shared_ptr<DeviceEvents> events;
   DeviceEvents::Mark events_mark;  ///< from before the queue pair: what has happened since concerns it
 

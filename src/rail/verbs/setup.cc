@@ -138,7 +138,8 @@ verbs::Outcome<bool> make_queue_pair(VerbsLink& link, const VerbsParameters& wit
     if (bytes == 0) return made.failure();
     wanted.cap.max_send_wr = link.send_depth;
   }
-  link.max_inline = wanted.cap.max_inline_data;
+  // Some devices grant more than was asked for; what was not asked for is not used.
+  link.max_inline = std::min(wanted.cap.max_inline_data, with.options.max_inline);
   link.immediate = with.options.immediate && limits.immediate;
   if (auto posted = link.receives.post_own(link.id->queue_pair()); !posted) return posted.failure();
   return true;
@@ -345,6 +346,7 @@ VerbsSetup VerbsListener::accept(const VerbsParameters& parameters, const VerbsW
       return failed(accepted.failure());
     if (auto up = expect(state_->channel, RDMA_CM_EVENT_ESTABLISHED, wait); !up)
       return failed(up.failure(), "the peer's confirmation");
+    link->id->shorten_receiver_wait();
     return link;
   }
 }
@@ -391,6 +393,7 @@ VerbsSetup connect_to(const wire::VerbsAddress& address, const Secret& token,
   if (!up) return failed(up.failure(), peer.text());
   if (const Reason reason = take_greeting(up->private_data, token, parameters, *link); reason != Reason::none)
     return failed(reason, "the peer's answer: " + std::string(sentence(reason)));
+  link->id->shorten_receiver_wait();
   return link;
 }
 

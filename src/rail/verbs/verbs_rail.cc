@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <sys/epoll.h>
+#include <system_error>
 #include <thread>
 
 #include "rail/verbs/setup.h"
@@ -87,6 +88,8 @@ VerbsRail::VerbsRail(std::unique_ptr<VerbsLink> link, const ring::SendRing& send
       immediate_(link_->immediate),
       signal_every_(std::min(kSignalEvery, link_->send_depth / 2)),
       signal_bytes_(std::min<std::uint64_t>(kWriteBytes, send.size() / 4)),
+      // Half of what was granted makes credit due: well below that, or both ends would wait for each other.
+      pay_at_(std::clamp<std::size_t>(link_->granted_publications / 4, 1, kPayAt)),
       description_(describe(*link_)),
       destroy_(std::move(destroy)),
       fence_bound_ns_(fence_bound_ns) {
@@ -112,14 +115,16 @@ std::string VerbsRail::description() const { return description_; }
 
 // Armed first, then polled once more: what came before the arming tells nobody.
 bool VerbsRail::arm() {
-  if (state_ != State::running) return true;
+  if (state_ != State::running) return state_ != State::failed || told_;
   if (!waits_) return false;
   close_tail();
   next_report_ = 0;  // nothing holds it back any longer: nobody would look at it
   if (report_waits_) send_report();
-  if (!link_->receive_queue->arm() || (posted_ != taken_ && !link_->send_queue->arm())) return false;
+  // Whatever waits for room waits for completions, too.
+  const bool wants_room = posted_ != taken_ || report_waits_ || !outbox_.empty() || credit_is_due();
+  if (!link_->receive_queue->arm() || (wants_room && !link_->send_queue->arm())) return false;
   take_receives(found_at_arm_);
-  if (posted_ != taken_ && signalled_ > done_) found_at_arm_.progress |= take_sends();
+  if (wants_room && signalled_ > done_) found_at_arm_.progress |= take_sends();
   found_at_arm_.failed = state_ == State::failed;
   return !found_at_arm_.progress && !found_at_arm_.failed;
 }
@@ -235,7 +240,7 @@ bool VerbsRail::in_time(std::function<void()> call) {
     bool given_up = false;
   };
   auto shared = std::make_shared<Shared>();
-  std::thread ender([shared, link = link_, call = std::move(call)]() mutable {
+  const auto end = [shared, link = link_, call]() mutable {
     call();
     call = nullptr;  // it holds the link, too
     std::unique_lock lock(shared->mutex);
@@ -244,7 +249,16 @@ bool VerbsRail::in_time(std::function<void()> call) {
     if (!shared->given_up) return;
     lock.unlock();
     end_unheard(*link);
-  });
+  };
+  std::thread ender;
+  try {
+    ender = std::thread(end);
+  } catch (const std::system_error&) {  // no thread to be had: then without a bound
+    call();
+    return true;
+  }
+  call = nullptr;
+
   std::unique_lock lock(shared->mutex);
   const auto done = [&] { return shared->done; };
   if (!shared->changed.wait_for(lock, std::chrono::nanoseconds(fence_bound_ns_), done)) {

@@ -124,7 +124,7 @@ class VerbsRail final : public Rail {
   static constexpr Nanos kReportNs = 4 * kMillisecond;  // between reports that nobody waits for
   static constexpr Nanos kLookNs = 2 * kMillisecond;    // for events of device and connection
   static constexpr std::size_t kPublicationBytes = wire::kVerbsHeaderBytes + sizeof(Position);  // by message
-  static constexpr std::size_t kPayAt = 16;  // receives are given back together
+  static constexpr std::size_t kPayAt = 16;  // receives are given back together, fewer where there are few
   static constexpr unsigned kReservedMessages = VerbsDepths::kMessages / 2;  // for credit alone
 
   // A posted work request, by its number modulo kSendRecords.
@@ -175,8 +175,10 @@ class VerbsRail final : public Rail {
   State state_ = State::made;
   bool immediate_;
   bool report_waits_ = false;
+  bool told_ = false;  // that it failed, by poll()
   const unsigned signal_every_;
   const std::uint64_t signal_bytes_;
+  const std::size_t pay_at_;
   Position taken_ = 0;      // end of what publish() took
   Position posted_ = 0;     // end of what was posted, or skipped
   Position completed_ = 0;  // end of the last request with a successful completion
