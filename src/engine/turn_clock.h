@@ -28,7 +28,7 @@ class TurnClock {
   }
 
  private:
-  static constexpr std::uint64_t kStale = 2200;
+  static constexpr std::uint64_t kStale = 2200;  // paces the looks at a quiet socket, too: docs/adr/0007
   Nanos now_ = 0;
   std::uint64_t read_at_ = 0;
 };

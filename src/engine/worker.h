@@ -27,8 +27,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   /// Of one peer (a number that names it; 0: of nobody in particular) at most three quarters of the threads of the
-  /// `waiting` lane, and of the `dialling` one, are taken at once: one that never answers does not keep the others' jobs waiting. Who claims many
-  /// names is not held.
+  /// `waiting` lane, and of the `dialling` one, are taken at once: one that never answers does not keep the others' jobs
+  /// waiting. Who claims many names is not held.
   void run(Lane lane, std::function<void()> job, std::uint64_t peer = 0);
 
  private:

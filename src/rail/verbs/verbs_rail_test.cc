@@ -460,6 +460,18 @@ TEST_F(VerbsDevice, TheQueuePairHasAGlobalRoute) {
   }
 }
 
+// Trap D5: what the connection manager leaves there, 0, is 655 ms.
+TEST_F(VerbsDevice, AReceiverThatIsNotReadyIsAskedAgainSoon) {
+  TwoLinks links = connect_links(parameters(a), parameters(b));
+  ASSERT_NE(links.active, nullptr);
+  for (const VerbsLink* link : {links.active.get(), links.passive.get()}) {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr initial{};
+    ASSERT_EQ(ibv_query_qp(link->id->queue_pair(), &attributes, IBV_QP_MIN_RNR_TIMER, &initial), 0);
+    EXPECT_EQ(attributes.min_rnr_timer, 12) << "0.64 ms";
+  }
+}
+
 // Trap C14: a queue pair in RESET refuses to go to RESET; we never ask.
 TEST_F(VerbsDevice, NobodyAsksForReset) {
   connect();
